@@ -1,0 +1,163 @@
+"""One compact transformer for every diffusion LM: explicit positions, masks and key/value cache."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """Shape of a decoder-style transformer; sizes are counts, `rope_theta` and `norm_eps` are unitless."""
+
+    vocab_size: int
+    hidden_size: int
+    num_layers: int
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    intermediate_size: int
+    max_positions: int
+    rope_theta: float = 1e6
+    norm_eps: float = 1e-6
+
+
+class KVCache:
+    """Keys and values of the first `length` positions of `batch` sequences, preallocated.
+
+    Keys are stored after RoPE. A cache of batch 1 serves any number of replicas of its sequence.
+    """
+
+    def __init__(self, config: TransformerConfig, batch: int, capacity: int, device: torch.device, dtype: torch.dtype):
+        shape = (config.num_layers, 2, batch, config.num_kv_heads, capacity, config.head_dim)
+        self.data = torch.zeros(shape, device=device, dtype=dtype)
+        self.length = 0
+
+    @property
+    def capacity(self) -> int:
+        return self.data.shape[4]
+
+    def extend(self, layer: int, k: Tensor, v: Tensor, store: int) -> tuple[Tensor, Tensor]:
+        """Cached keys and values followed by `k`, `v` [B, H, Q, D]; the first `store` of them are kept.
+
+        The caller advances `length` once all layers have run.
+        """
+        cached_k, cached_v = self.data[layer]
+        end = self.length + k.shape[2]
+        if cached_k.shape[0] == k.shape[0] and end <= self.capacity:
+            # Scratch space behind `length` saves a copy of the whole prefix.
+            cached_k[:, :, self.length : end] = k
+            cached_v[:, :, self.length : end] = v
+            return cached_k[:, :, :end], cached_v[:, :, :end]
+        if store:
+            raise ValueError(f"cannot store {store} positions behind {self.length}: capacity is {self.capacity}")
+        prefix_k = cached_k[:, :, : self.length].expand(k.shape[0], -1, -1, -1)
+        prefix_v = cached_v[:, :, : self.length].expand(v.shape[0], -1, -1, -1)
+        return torch.cat([prefix_k, k], dim=2), torch.cat([prefix_v, v], dim=2)
+
+
+def rope_table(config: TransformerConfig) -> tuple[Tensor, Tensor]:
+    """Cosines and sines [max_positions, head_dim] of the rotate-half convention, fp32."""
+    exponent = torch.arange(0, config.head_dim, 2, dtype=torch.float64) / config.head_dim
+    angles = torch.outer(torch.arange(config.max_positions, dtype=torch.float64), config.rope_theta**-exponent)
+    angles = torch.cat([angles, angles], dim=-1)
+    return angles.cos().float(), angles.sin().float()
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Apply rotary positions to x [B, H, Q, D] with cos, sin [B or 1, 1, Q, D]."""
+    left, right = x.chunk(2, dim=-1)
+    return x * cos + torch.cat([-right, left], dim=-1) * sin
+
+
+class RMSNorm(nn.Module):
+    def __init__(self, size: int, eps: float):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size))
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.rms_norm(x, (x.shape[-1],), self.weight, self.eps)
+
+
+class Layer(nn.Module):
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.heads = (config.num_heads, config.num_kv_heads, config.num_kv_heads)
+        self.head_dim = config.head_dim
+        query = config.num_heads * config.head_dim
+        self.attention_norm = RMSNorm(config.hidden_size, config.norm_eps)
+        self.qkv = nn.Linear(config.hidden_size, sum(self.heads) * config.head_dim, bias=False)
+        self.q_norm = RMSNorm(config.head_dim, config.norm_eps)
+        self.k_norm = RMSNorm(config.head_dim, config.norm_eps)
+        self.out = nn.Linear(query, config.hidden_size, bias=False)
+        self.mlp_norm = RMSNorm(config.hidden_size, config.norm_eps)
+        self.gate_up = nn.Linear(config.hidden_size, 2 * config.intermediate_size, bias=False)
+        self.down = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
+
+    def attend(self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | None, cache, index: int, store: int) -> Tensor:
+        batch, length, _ = x.shape
+        q, k, v = self.qkv(x).view(batch, length, -1, self.head_dim).transpose(1, 2).split(self.heads, dim=1)
+        q = rotate(self.q_norm(q), *rope).to(v.dtype)
+        k = rotate(self.k_norm(k), *rope).to(v.dtype)
+        if cache is not None:
+            k, v = cache.extend(index, k, v, store)
+        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=self.heads[0] != self.heads[1])
+        return self.out(mixed.transpose(1, 2).reshape(batch, length, -1))
+
+    def forward(self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | None, cache, index: int, store: int) -> Tensor:
+        x = x + self.attend(self.attention_norm(x), rope, mask, cache, index, store)
+        gate, up = self.gate_up(self.mlp_norm(x)).chunk(2, dim=-1)
+        return x + self.down(F.silu(gate) * up)
+
+
+class Transformer(nn.Module):
+    """Qwen3-style transformer without a built-in mask: the caller says who sees whom.
+
+    With the block-causal mask it is SDAR (arXiv 2510.06303): position i of the logits predicts token i.
+    """
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.config = config
+        self.embed = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.layers = nn.ModuleList(Layer(config) for _ in range(config.num_layers))
+        self.norm = RMSNorm(config.hidden_size, config.norm_eps)
+        self.head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        cos, sin = rope_table(config)
+        self.register_buffer("cos", cos, persistent=False)
+        self.register_buffer("sin", sin, persistent=False)
+
+    def forward(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        mask: Tensor | None = None,
+        cache: KVCache | None = None,
+        store: int = 0,
+        keep: int | None = None,
+    ) -> Tensor:
+        """Logits [B, Q or keep, V] in the model's dtype.
+
+        tokens [B, Q] and positions [Q] are int64; `mask` is bool, broadcastable to [B, heads, Q, K], True where the
+        query sees the key (None: everything), with K = cache.length + Q. The first `store` of the Q positions stay in
+        the cache. `keep` restricts the logits to the last `keep` positions.
+        """
+        rope = (self.cos[positions], self.sin[positions])
+        x = self.embed(tokens)
+        for index, layer in enumerate(self.layers):
+            x = layer(x, rope, mask, cache, index, store)
+        if store:
+            cache.length += store
+        if keep is not None:
+            x = x[:, -keep:] if keep else x[:, :0]
+        return self.head(self.norm(x))
+
+
+def block_causal_mask(positions: Tensor, block_length: int, keys: Tensor | None = None) -> Tensor:
+    """Bool [Q, K]: i sees j iff block(j) <= block(i), blocks aligned to absolute position 0."""
+    keys = positions if keys is None else keys
+    return (keys // block_length)[None, :] <= (positions // block_length)[:, None]
