@@ -31,15 +31,16 @@ bench: $(VENV)/.installed
 	$(RUN) -m workers.bench
 
 # The stamps are newer than what they were made from, so an unchanged environment is never installed twice.
-$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/pip
 	$(PIP) install --quiet -c constraints.txt -e .
 	@touch $@
 
-$(VENV)/.installed-test: pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/.installed-test: pyproject.toml constraints.txt | $(VENV)/bin/pip
 	$(PIP) install --quiet -c constraints.txt -e '.[test]'
 	@touch $@ $(VENV)/.installed
 
-$(VENV)/bin/python:
+# pip comes last in a new environment: one that was left half-made is completed, not used.
+$(VENV)/bin/pip:
 	@command -v $(PYTHON) >/dev/null || { echo "Drafthouse needs Python 3.11 or newer, and '$(PYTHON)' was not found; name one with: make PYTHON=/path/to/python3.11" >&2; exit 2; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Drafthouse needs Python 3.11 or newer, and '$(PYTHON)' is $$($(PYTHON) -V 2>&1); name one with: make PYTHON=/path/to/python3.11" >&2; exit 2; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "Python's venv module is incomplete for '$(PYTHON)' (on Debian and Ubuntu: apt install python3-venv)" >&2; exit 2; }
