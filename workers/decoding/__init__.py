@@ -1,0 +1,1 @@
+"""Block states, noise, commit rules, draft trees and the one decode loop."""

@@ -1,0 +1,108 @@
+"""What a decode is told and what it reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workers.errors import UserError
+
+
+@dataclass(frozen=True)
+class DecodeSettings:
+    """generation_length: tokens asked for; the last block is filled to its end. stop: "fill" decodes every block, "eos"
+    ends with the block that holds the first stop id. budget: most drafts per round. padded: every drafted forward has
+    1 + budget replicas. layout: replicas as batch rows ("batch") or behind a blockwise mask in one row ("concat").
+    """
+
+    generation_length: int
+    stop: str = "fill"
+    budget: int = 0
+    padded: bool = False
+    layout: str = "batch"
+    temperature: float = 0.0
+    commit_rule: str = "single"
+
+    def __post_init__(self) -> None:
+        if self.stop not in ("fill", "eos"):
+            raise UserError(f"stop: {self.stop!r} is unknown; choose fill or eos")
+        if self.layout not in ("batch", "concat"):
+            raise UserError(f"layout: {self.layout!r} is unknown; choose batch or concat")
+        if self.generation_length < 1 or self.budget < 0 or self.temperature < 0:
+            raise UserError("generation_length must be at least 1, budget and temperature at least 0")
+
+
+@dataclass(frozen=True)
+class Round:
+    """One target forward.
+
+    block: index of the block among the generated ones; round: index within the block, 0 is always undrafted. accepted:
+    drafts accepted, the bonus commit not counted. positions: absolute, in commit order. reject_cause at the state where
+    the walk stopped, whose next commit was (s, v): "budget" if the tree went no further there, "position" if no child
+    fills s, "token" if one does with another token; None if nothing was drafted. true_position_rank: rank (0 is best) of
+    s among the positions masked there by stale confidence; true_token_rank: rank of v at s in the stale distribution;
+    both None in round 0, which has no stale distribution. replicas: states in the forward, padding included. Seconds.
+    """
+
+    block: int
+    round: int
+    drafted: int
+    accepted: int
+    positions: list[int]
+    draft_s: float
+    forward_s: float
+    reject_cause: str | None
+    true_position_rank: int | None
+    true_token_rank: int | None
+    replicas: int
+
+
+@dataclass(frozen=True)
+class BlockStats:
+    """Counts over the commits of one block.
+
+    exact_ties, near_ties: commits whose two largest confidences were equal, or less than 1e-6 apart (equal included).
+    compared: commits made with a stale distribution known, which is the one before the forward that made them;
+    stale_token, stale_position: of those, commits of the stale argmax, or at the position of the largest stale
+    confidence among the positions masked at that moment.
+    """
+
+    block: int
+    commits: int
+    compared: int
+    stale_token: int
+    stale_position: int
+    exact_ties: int
+    near_ties: int
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """tokens: all behind the prompt through the end of the last block. nfe: target forwards. nfe_answer: each forward
+    split evenly over its commits, the share at or before the first stop id (nfe if there is none). store_passes:
+    finished blocks re-encoded for the cache (fused into a counted forward). Seconds; wall_s is the whole generation.
+    """
+
+    tokens: list[int]
+    nfe: int
+    nfe_answer: float
+    store_passes: int
+    wall_s: float
+    draft_s: float
+    forward_s: float
+    rounds: list[Round]
+    blocks: list[BlockStats]
+
+    @property
+    def exact_ties(self) -> int:
+        return sum(block.exact_ties for block in self.blocks)
+
+    @property
+    def near_ties(self) -> int:
+        return sum(block.near_ties for block in self.blocks)
+
+
+def answer_share(rounds: list[Round], stop_position: int | None) -> float:
+    """Forwards spent on the positions up to `stop_position` (absolute, inclusive), each split over its commits."""
+    if stop_position is None:
+        return float(len(rounds))
+    return sum(sum(p <= stop_position for p in r.positions) / len(r.positions) for r in rounds)

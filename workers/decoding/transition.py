@@ -1,0 +1,84 @@
+"""The target's transition: one forward at a state gives the next state (SPOT, section 4.1)."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from workers.decoding.commit import COMMIT_RULES, CommitRule
+from workers.decoding.noise import GumbelNoise
+from workers.errors import UserError
+
+
+class Step:
+    """The target's transition at R states of one block, from one forward.
+
+    states int64 [R, L]; logits fp32 [R, L, V], the mask id at -inf; confidence fp32 [R, L], the largest untempered
+    probability of every position, masked or not; committed bool [R, L].
+    """
+
+    def __init__(
+        self,
+        states: np.ndarray,
+        logits: Tensor,
+        mask_id: int,
+        rule: CommitRule,
+        temperature: float,
+        noise_rows: Tensor | None,
+    ):
+        self.states = states
+        self.logits = logits
+        self.masked = states == mask_id
+        self.confidence = torch.softmax(logits, dim=-1).amax(dim=-1).cpu().numpy()
+        self.committed = rule(self.confidence, self.masked)
+        self._temperature = temperature
+        self._noise_rows = noise_rows
+
+    @cached_property
+    def greedy(self) -> np.ndarray:
+        """int64 [R, L]: next states if every commit takes the most probable token."""
+        return self._fill(None)
+
+    @cached_property
+    def sampled(self) -> np.ndarray:
+        """int64 [R, L]: next states under the target's own noise; at T=0 the greedy ones."""
+        return self.greedy if self._noise_rows is None else self._fill(self._noise_rows)
+
+    def _fill(self, noise_rows: Tensor | None) -> np.ndarray:
+        replicas, positions = np.nonzero(self.committed)
+        logits = self.logits[torch.from_numpy(replicas), torch.from_numpy(positions)]
+        if noise_rows is not None:
+            # log p and the logits differ by a constant per row, which no argmax sees.
+            logits = torch.add(noise_rows[torch.from_numpy(positions)], logits, alpha=1 / self._temperature)
+        filled = self.states.copy()
+        filled[replicas, positions] = logits.argmax(dim=-1).cpu().numpy()
+        return filled
+
+
+class Transition:
+    """Φ of one sample: position choice untempered and without noise, tokens by argmax(log p / T + G) at T>0.
+
+    The noise rows of a block are drawn once, when `open_block` is called.
+    """
+
+    def __init__(self, commit_rule: str, temperature: float, noise: GumbelNoise, mask_id: int, device: torch.device):
+        if commit_rule not in COMMIT_RULES:
+            raise UserError(f"commit_rule: {commit_rule!r} is unknown; choose one of {', '.join(COMMIT_RULES)}")
+        self._rule = COMMIT_RULES[commit_rule]
+        self._noise = noise
+        self._mask_id = mask_id
+        self._device = device
+        self.temperature = temperature
+        self.noise_rows: Tensor | None = None
+
+    def open_block(self, start: int, length: int) -> None:
+        """Draw the noise of the block at absolute positions start .. start + length - 1 (nothing at T=0)."""
+        if self.temperature > 0:
+            self.noise_rows = self._noise.rows(start, length).to(self._device)
+
+    def step(self, states: np.ndarray, logits: Tensor) -> Step:
+        """The transition at states int64 [R, L] with the logits fp32 [R, L, V] of a forward over them."""
+        return Step(states, logits, self._mask_id, self._rule, self.temperature, self.noise_rows)

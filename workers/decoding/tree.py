@@ -1,0 +1,59 @@
+"""Draft trees: hypothetical block states, each one commit behind a parent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+ROOT = -1
+
+
+@dataclass(frozen=True)
+class DraftTree:
+    """N drafted states of one block in draft order, parents before children.
+
+    states: int64 [N, L], mask id where masked; the root itself is not among them.
+    parents: per node the nodes it extends by one commit, `ROOT` (-1) for the root. Usually one; a graph drafter such as
+        Spiffy gives several, and the node is reachable through any of them.
+    mass: per node the drafter's estimate that the target reaches it, for reports and floors only.
+    """
+
+    states: np.ndarray
+    parents: list[tuple[int, ...]]
+    mass: list[float]
+
+    def __len__(self) -> int:
+        return len(self.parents)
+
+    @staticmethod
+    def empty(block_length: int) -> DraftTree:
+        return DraftTree(np.empty((0, block_length), dtype=np.int64), [], [])
+
+    @staticmethod
+    def grow(root: np.ndarray, edges: Sequence[tuple[int, int, int]], mass: list[float]) -> DraftTree:
+        """A tree from its edges (parent, position in the block, token), one new node each; root is int64 [L]."""
+        states = np.empty((len(edges), len(root)), dtype=np.int64)
+        for node, (parent, position, token) in enumerate(edges):
+            states[node] = root if parent == ROOT else states[parent]
+            states[node, position] = token
+        return DraftTree(states, [(parent,) for parent, _, _ in edges], mass)
+
+    @cached_property
+    def _children(self) -> dict[int, list[int]]:
+        children: dict[int, list[int]] = {}
+        for node, parents in enumerate(self.parents):
+            for parent in parents:
+                children.setdefault(parent, []).append(node)
+        return children
+
+    def children(self, node: int) -> list[int]:
+        """Nodes that name `node` (or `ROOT`) as a parent, in draft order."""
+        return self._children.get(node, [])
+
+    def child(self, node: int, state: np.ndarray) -> int | None:
+        """The first child of `node` whose state equals `state` [L], or None."""
+        wanted = state.tobytes()
+        return next((child for child in self.children(node) if self.states[child].tobytes() == wanted), None)

@@ -1,0 +1,87 @@
+"""Drafters propose hypothetical block states; draft quality affects speed, never the output."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from workers.errors import UserError
+
+if TYPE_CHECKING:
+    from workers.decoding.conditionals import Conditionals
+    from workers.decoding.tree import DraftTree
+
+DRAFTERS = ("none", "chain", "tree", "spiffy", "spot")
+
+
+@dataclass(frozen=True)
+class Hedge:
+    """How many token hypotheses a drafter wants per position.
+
+    size: columns of the hypotheses, the primary one included. below: only positions whose stale top-1 probability is
+    below this get more than the primary one (SPOT, section 4.2: runner-up below 0.6); infinity hedges everywhere.
+    """
+
+    size: int = 1
+    below: float = 0.6
+
+
+@dataclass(frozen=True)
+class DraftRequest:
+    """What a drafter may see: arrays are NumPy, on the host; `stale` holds tensors on the target's device.
+
+    state int64 [L] with the mask id where `masked` bool [L]; tokens int64 [L, H]: column 0 is the primary hypothesis at
+    every position, further columns are hedges, -1 where absent; token_probs fp32 [L, H]: the untempered stale
+    probability of each hypothesis, 0 where absent; budget: most nodes allowed. No drafted state may fill the block.
+    last: position in the block of the most recent commit, which the stale conditionals have not seen.
+    """
+
+    state: np.ndarray
+    masked: np.ndarray
+    stale: Conditionals
+    tokens: np.ndarray
+    token_probs: np.ndarray
+    budget: int
+    last: int = -1
+
+
+class Drafter(Protocol):
+    hedge: Hedge
+
+    def draft(self, request: DraftRequest) -> DraftTree: ...
+
+
+@dataclass(frozen=True)
+class TargetInfo:
+    """What a drafter must know of the target it drafts for."""
+
+    block_length: int
+    vocab_size: int
+    mask_id: int
+    device: str = "cpu"
+
+
+def make_drafter(
+    name: str, options: Mapping[str, Any], artifacts: Mapping[str, Path], target_info: TargetInfo
+) -> Drafter:
+    """The drafter called `name`; every drafter is a module of this package with `build(options, artifacts, target_info)`.
+
+    Raises UserError for an unknown name or option.
+    """
+    if name not in DRAFTERS:
+        raise UserError(f"drafter: {name!r} is unknown; choose one of {', '.join(DRAFTERS)}")
+    module = importlib.import_module(f"workers.drafters.{name}")
+    return module.build(dict(options), artifacts, target_info)
+
+
+def reject_unknown(name: str, options: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    """Raise UserError if `options` of drafter `name` has a key that is not in `known`."""
+    for key in options:
+        if key not in known:
+            allowed = ", ".join(known) or "none"
+            raise UserError(f"drafter_options: {name} has no option {key!r}; known options: {allowed}")

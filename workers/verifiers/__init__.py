@@ -1,0 +1,73 @@
+"""Verifiers decide which drafted states the target would have reached itself (SPOT, sections 3.2 and 4.3)."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from workers.errors import UserError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from workers.decoding.conditionals import Conditionals
+    from workers.decoding.transition import Step
+    from workers.decoding.tree import DraftTree
+    from workers.drafters import Hedge
+
+VERIFIERS = ("greedy", "uncoupled", "coupled")
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The one path of accepted drafts and what follows it.
+
+    path: accepted nodes in order (indices into the tree). steps: for every node on [root, *path] the committed positions
+    within the block; the last entry is the bonus commit. state int64 [L]: the next root, after the bonus commit.
+    """
+
+    path: list[int]
+    steps: list[np.ndarray]
+    state: np.ndarray
+
+    @property
+    def last(self) -> int:
+        """The node the walk stopped at: its conditionals are the next stale ones; -1 is the root."""
+        return self.path[-1] if self.path else -1
+
+
+class Verifier(Protocol):
+    name: str
+
+    def exact(self, temperature: float) -> bool:
+        """Whether the committed tokens follow the target's own law at `temperature`."""
+        ...
+
+    def hypotheses(
+        self, stale: Conditionals, temperature: float, noise_rows: Tensor | None, hedge: Hedge
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Tokens int64 [L, hedge.size] (-1 where absent) and their untempered stale probabilities fp32 [L, hedge.size].
+
+        noise_rows: the block's Gumbel rows fp32 [L, V], None at T=0.
+        """
+        ...
+
+    def walk(self, tree: DraftTree, step: Step) -> Walk:
+        """Follow the target's own commits through `tree`.
+
+        step: the target's forward over [root, *tree.states]; node n is its replica n + 1.
+        """
+        ...
+
+
+def make_verifier(name: str) -> Verifier:
+    """The verifier called `name`; "none" is the control's, which only ever commits the target's own draw.
+
+    Raises UserError for an unknown name.
+    """
+    if name not in (*VERIFIERS, "none"):
+        raise UserError(f"verifier: {name!r} is unknown; choose one of {', '.join(VERIFIERS)}")
+    return importlib.import_module(f"workers.verifiers.{'uncoupled' if name == 'none' else name}").build()
