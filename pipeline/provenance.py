@@ -37,12 +37,12 @@ def versions() -> dict[str, str]:
 
 
 def git_commit() -> str | None:
-    """The commit of the source tree, with "-dirty" if tracked files differ from it; None outside a checkout."""
+    """The commit of the source tree, with "+dirty" if tracked files differ from it; None outside a checkout."""
     top = _git("rev-parse", "--show-toplevel")
     commit = _git("rev-parse", "HEAD")
     if commit is None or top is None or Path(top) != ROOT:  # installed inside somebody else's checkout
         return None
-    return commit + ("-dirty" if _git("status", "--porcelain", "--untracked-files=no") else "")
+    return commit + ("+dirty" if _git("status", "--porcelain", "--untracked-files=no") else "")
 
 
 def command_line() -> str:

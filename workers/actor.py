@@ -53,7 +53,6 @@ class Order:
     progress: Path
     artifact: Path | None = None
     journal: Path | None = None
-    dtype: str | None = None
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ class Worker:
             os.sched_setaffinity(0, cores)
         torch.set_num_threads(threads)
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
-        self._sessions: dict[str | None, StageSession] = {}
+        self._session: StageSession | None = None
         self._gauges = {key: Gauge(f"drafthouse_{key}", description, tag_keys=("node",)) for key, description in METRICS.items()}
 
     def describe(self) -> dict[str, Any]:
@@ -105,7 +104,7 @@ class Worker:
             except Exception as error:  # a failed node must not take the worker and its loaded target down
                 log.error("%s failed\n%s", order.label, traceback.format_exc())
                 outcome = {"error": _one_line(error)}
-                self._sessions.clear()  # frees device memory that a failed stage may still hold
+                self._session = None  # frees device memory that a failed stage may still hold
                 if self.device == "cuda":
                     torch.cuda.empty_cache()
             seconds = time.perf_counter() - begin
@@ -114,7 +113,7 @@ class Worker:
         return Outcome(key=order.key, seconds=seconds, started_at=started_at, **outcome)
 
     def _run(self, order: Order) -> dict[str, Any]:
-        session = self._session(order)
+        session = self._prepare(order)
         if order.artifact is None:
             result = run_stage(order.kind, order.params, order.inputs, None, session)
             return {"summary": result.summary, "result": result}
@@ -131,15 +130,13 @@ class Worker:
             shutil.rmtree(temporary, ignore_errors=True)
         return {"summary": summary, "manifest": manifest}
 
-    def _session(self, order: Order) -> StageSession:
+    def _prepare(self, order: Order) -> StageSession:
         """The session that holds the loaded targets, told where this order's progress and journal go."""
-        session = self._sessions.get(order.dtype)
-        if session is None:
-            self._sessions.clear()
-            session = self._sessions[order.dtype] = StageSession(device=self.device, dtype=order.dtype)
-        session.progress = _Progress(order, self._gauges)
-        session.journal = order.journal
-        return session
+        if self._session is None:
+            self._session = StageSession(device=self.device, dtype="bfloat16" if self.device == "cuda" else "float32")
+        self._session.progress = _Progress(order, self._gauges)
+        self._session.journal = order.journal
+        return self._session
 
 
 class _Progress:
