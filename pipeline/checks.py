@@ -1,0 +1,161 @@
+"""Checks that need more than one setting: names that do not exist, combinations that mean nothing, files that are not there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from pipeline import facts, grid
+from pipeline.names import DRAFTERS, VERIFIERS, nearest
+from pipeline.yaml_source import KeyPath, Problem, Source
+
+if TYPE_CHECKING:
+    from pipeline.spec import Spec
+
+Finding = tuple[KeyPath, str]
+
+GRID = frozenset(
+    "target task drafter drafters verifier budget temperature seed padded layout cache commit_rule stop "
+    "generation_length block_length exclude control".split()
+)
+
+
+def find_problems(spec: Spec, source: Source, broken: frozenset[str]) -> list[Problem]:
+    """All problems of a spec whose settings in `broken` are known to be wrong, and were replaced, already."""
+    findings = [
+        finding for needs, check in _CHECKS if not broken & needs for finding in check(spec, source)
+    ]
+    if not findings and not broken & GRID:
+        findings = list(_check_cells(spec))
+    return [source.problem(path, message) for path, message in findings]
+
+
+def item_path(source: Source, key: str, index: int) -> KeyPath:
+    """The path of one value of a setting that may be a list or a single value."""
+    return (key, index) if source.contains((key, index)) else (key,)
+
+
+def _check_tasks(spec: Spec, source: Source) -> Iterator[Finding]:
+    known = facts.known_tasks()
+    for index, task in enumerate(spec.task):
+        if task not in known:
+            yield item_path(source, "task", index), f"unknown task '{task}'" + nearest(task, known)
+
+
+def _check_permission(spec: Spec, source: Source) -> Iterator[Finding]:
+    for index, task in enumerate(spec.task):
+        if task in facts.known_tasks() and facts.executes_code(task) and not spec.allow_code_execution:
+            message = f"'{task}' runs generated code; allow it with allow_code_execution: true"
+            yield item_path(source, "task", index), message
+
+
+def _check_samples(spec: Spec, source: Source) -> Iterator[Finding]:
+    for index, task in enumerate(spec.task):
+        available = facts.count_samples(task, "test", spec.samples) if task in facts.known_tasks() else spec.samples
+        if available == 0:
+            yield item_path(source, "task", index), f"'{task}' has no test samples: its data set is empty"
+        elif available < spec.samples:
+            yield ("samples",), f"'{task}' has only {available} test samples, got {spec.samples}"
+
+
+def _check_stage_tasks(spec: Spec, source: Source) -> Iterator[Finding]:
+    known = facts.known_tasks()
+    for stage in ("collect", "calibrate_spiffy", "calibrate_floor"):
+        for task in getattr(spec.stages, stage).task:
+            if task not in known:
+                yield ("stages", stage, "task"), f"unknown task '{task}'" + nearest(task, known)
+
+
+def _check_targets(spec: Spec, source: Source) -> Iterator[Finding]:
+    for index, target in enumerate(spec.target):
+        path = item_path(source, "target", index)
+        if target.checkpoint is None and target.name not in facts.PACKAGED:
+            hint = "; a target of your own is {checkpoint: DIRECTORY, name: LABEL}"
+            yield path, f"unknown target '{target.name}'" + nearest(target.name, facts.PACKAGED) + hint
+        elif target.checkpoint is not None and target.name in facts.PACKAGED:
+            yield path + ("name",), f"'{target.name}' is the name of a packaged target; choose another label"
+        elif target.checkpoint is not None and not (facts.target_directory(target) / "config.json").is_file():
+            yield path + ("checkpoint",), f"no checkpoint at {target.checkpoint} (there is no config.json)"
+
+
+def _check_lengths(spec: Spec, source: Source) -> Iterator[Finding]:
+    for target in spec.target:
+        config = facts.target_config(target) if target.checkpoint or target.name in facts.PACKAGED else {}
+        own = config.get("block_size") if target.checkpoint is None else None
+        for index, length in enumerate(spec.block_length):
+            if own and length != own:
+                yield item_path(source, "block_length", index), f"'{target.name}' has block length {own}, got {length}"
+        limit = config.get("max_position_embeddings")
+        for index, length in enumerate(spec.generation_length):
+            if limit and length >= limit:
+                message = f"'{target.name}' has a context of {limit} positions, prompt included; got {length}"
+                yield item_path(source, "generation_length", index), message
+
+
+def _check_drafters(spec: Spec, source: Source) -> Iterator[Finding]:
+    written = source.data.get("drafters")  # labels count as known even where their options are wrong
+    known = list(dict.fromkeys((*DRAFTERS, *(written if isinstance(written, dict) else ()))))
+    for index, label in enumerate(spec.drafter):
+        if label not in known:
+            yield item_path(source, "drafter", index), f"unknown drafter '{label}'" + nearest(label, known)
+
+
+def _check_labels(spec: Spec, source: Source) -> Iterator[Finding]:
+    for label, options in spec.drafters.items():
+        if label in ("none", "control"):
+            yield ("drafters", label), f"'{label}' names the draft-free control; choose another label"
+        elif label in DRAFTERS and options.kind != label:
+            yield ("drafters", label), f"'{label}' is a built-in drafter, so its kind cannot be '{options.kind}'"
+
+
+def _check_verifiers(spec: Spec, source: Source) -> Iterator[Finding]:
+    for index, verifier in enumerate(spec.verifier):
+        if verifier not in VERIFIERS:
+            path = item_path(source, "verifier", index)
+            yield path, f"unknown verifier '{verifier}'" + nearest(verifier, VERIFIERS)
+
+
+def _check_budget(spec: Spec, source: Source) -> Iterator[Finding]:
+    methods = [label for label in spec.drafter if label != "none"]
+    if methods and not spec.budget:
+        yield ("budget",), f"required, but missing: the most drafts per round of {', '.join(methods)}"
+    if spec.budget and not methods:
+        yield ("budget",), "a budget without a drafter: the control drafts nothing"
+
+
+def _check_control(spec: Spec, source: Source) -> Iterator[Finding]:
+    if "none" in spec.drafter and not spec.control.include:
+        yield ("control", "include"), "false, yet drafter lists 'none'"
+
+
+def _check_exclude(spec: Spec, source: Source) -> Iterator[Finding]:
+    for index, entry in enumerate(spec.exclude):
+        if not entry.named:
+            yield ("exclude", index), "names no column, so it would exclude everything"
+        if {"none", "control"} & set(entry.drafter or ()):
+            message = "a method needs its control; to measure without one set control: {include: false}"
+            yield ("exclude", index, "drafter"), message
+
+
+def _check_cells(spec: Spec) -> Iterator[Finding]:
+    unmatched = grid.unmatched(spec)
+    for index in unmatched:
+        yield ("exclude", index), "matches no cell of the grid"
+    if not unmatched and not grid.expand(spec):
+        yield ("exclude",), "leaves no cell to measure"
+
+
+_CHECKS: tuple[tuple[frozenset[str], Callable[[Spec, Source], Iterator[Finding]]], ...] = (
+    (frozenset({"task"}), _check_tasks),
+    (frozenset({"task", "allow_code_execution"}), _check_permission),
+    (frozenset({"task", "samples"}), _check_samples),
+    (frozenset({"stages"}), _check_stage_tasks),
+    (frozenset({"target"}), _check_targets),
+    (frozenset({"target", "block_length", "generation_length"}), _check_lengths),
+    (frozenset({"drafter"}), _check_drafters),
+    (frozenset({"drafters"}), _check_labels),
+    (frozenset({"verifier"}), _check_verifiers),
+    (frozenset({"drafter", "budget"}), _check_budget),
+    (frozenset({"drafter", "control"}), _check_control),
+    (frozenset({"exclude"}), _check_exclude),
+)

@@ -1,0 +1,282 @@
+"""The sections of a spec as strict models: no unknown keys, no conversions between types, defaults of the SPOT paper."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from pipeline.yaml_source import show
+
+
+class Section(BaseModel):
+    """A mapping of the spec. Notes in the validation context which model read which mapping, for key suggestions."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _note_reader(cls, data: Any, info: ValidationInfo) -> Any:
+        if isinstance(info.context, dict):
+            info.context[id(data)] = cls
+        return data
+
+
+def wrong(message: str) -> PydanticCustomError:
+    """A validation error with a message of ours, where braces are plain text."""
+    return PydanticCustomError("setting", "{text}", {"text": message})
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else (value,)
+
+
+def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    if not values:
+        raise wrong("the list is empty")
+    repeated = [
+        InitErrorDetails(type=wrong(f"{show_item(value)} is listed twice"), loc=(index,), input=show_item(value))
+        for index, value in enumerate(values)
+        if value in values[:index]
+    ]
+    if repeated:
+        raise ValidationError.from_exception_data("list", repeated)
+    return values
+
+
+def show_item(value: Any) -> str:
+    return value.name if isinstance(value, TargetRef) else show(value)
+
+
+def _target(value: Any) -> Any:
+    return {"name": value} if isinstance(value, str) else value
+
+
+def _floor(value: Any) -> float | str:
+    if value == "calibrated":
+        return value
+    if type(value) in (int, float) and 0 <= value < 1:
+        return float(value)
+    raise wrong("should be a probability from 0 up to, not including, 1, or 'calibrated'")
+
+
+def _actors(value: Any) -> int | str:
+    if value == "auto" or (type(value) is int and value > 0):
+        return value
+    raise wrong("should be 'auto' or a positive integer")
+
+
+def _failure_threshold(value: Any) -> int | None:
+    if value is None or (type(value) is int and value > 0):
+        return value
+    raise wrong("should be null (siblings always go on) or a positive integer, the number of failures that stops all")
+
+
+def _cost(value: Any, info: ValidationInfo) -> DeclaredCost | str:
+    if value == "measured":
+        return value
+    if not isinstance(value, dict):
+        raise wrong("should be 'measured' or {replica: ..., level: ...}")
+    return DeclaredCost.model_validate(value, context=info.context)
+
+
+def _unit(value: float) -> float:
+    return value + 0.0  # -0.0 and 0.0 are one setting
+
+
+Positive = Annotated[int, Field(gt=0)]
+Probability = Annotated[float, Field(ge=0, le=1)]
+Temperature = Annotated[float, Field(ge=0), AfterValidator(_unit)]
+Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+
+
+class TargetRef(Section):
+    """A packaged target (`checkpoint` None) or the directory of one; `name` is its label in tables, never its identity."""
+
+    name: Label
+    checkpoint: str | None = None
+
+    @property
+    def reference(self) -> str | dict[str, str]:
+        """What `workers.targets.load_target` takes."""
+        return self.name if self.checkpoint is None else {"checkpoint": self.checkpoint, "name": self.name}
+
+
+def one_or_more(item: Any) -> Any:
+    """The type of a setting that is one value or a list of distinct values."""
+    return Annotated[tuple[item, ...], BeforeValidator(_as_tuple), AfterValidator(_distinct)]
+
+
+def many(item: Any) -> Any:
+    """The type of a setting that is a list, kept as a tuple."""
+    return Annotated[tuple[item, ...], BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)]
+
+
+Target = Annotated[TargetRef, BeforeValidator(_target)]
+Stop = Literal["fill", "eos"]
+Layout = Literal["batch", "concat"]
+Cache = Literal["prefix"]
+CommitRule = Literal["single"]
+
+
+class Plain(Section):
+    """A drafter without options of its own."""
+
+    kind: Literal["tree", "spiffy"]
+
+
+class Chain(Section):
+    """SSD: one chain of `depth` drafts in confidence order."""
+
+    kind: Literal["chain"]
+    depth: Positive = 4
+
+
+class Spot(Section):
+    """SPOT: `hedge` token hypotheses where the stale top-1 probability is below `hedge_below`, drafts under mass `floor` cut."""
+
+    kind: Literal["spot"]
+    hedge: Annotated[int, Field(ge=1, le=4)] = 2
+    hedge_below: Probability = 0.6
+    order_temperature: Annotated[float, Field(gt=0)] = 1.0
+    floor: Annotated[float | str, PlainValidator(_floor)] = 0.0
+
+
+Drafter = Annotated[Chain | Spot | Plain, Field(discriminator="kind")]
+
+
+class Exclude(Section):
+    """Cells to leave out: those that have one of the listed values in every named column."""
+
+    target: one_or_more(str) | None = None
+    task: one_or_more(str) | None = None
+    drafter: one_or_more(str) | None = None
+    verifier: one_or_more(str) | None = None
+    budget: one_or_more(int) | None = None
+    temperature: one_or_more(Temperature) | None = None
+    seed: one_or_more(int) | None = None
+    padded: one_or_more(bool) | None = None
+    layout: one_or_more(str) | None = None
+    cache: one_or_more(str) | None = None
+    commit_rule: one_or_more(str) | None = None
+    stop: one_or_more(str) | None = None
+    generation_length: one_or_more(int) | None = None
+    block_length: one_or_more(int) | None = None
+
+    @property
+    def named(self) -> dict[str, tuple[Any, ...]]:
+        return {key: value for key, value in self if value is not None}
+
+
+class Pretrain(Section):
+    """Rebuilds the weights of the embedded target."""
+
+    seed: Seed = 0
+    steps: Positive | None = None
+
+
+class Collect(Section):
+    """Draft-free trajectories that the order model learns from; `prompts` are dealt to the tasks in turn."""
+
+    task: one_or_more(str) = ("tiny-math", "tiny-code")
+    prompts: Positive = 15_000
+    shard_prompts: Positive = 250
+    batch: Positive = 64
+    generation_length: Positive = 256
+    seed: Seed = 0
+
+
+class Train(Section):
+    """The order model (SPOT, section 4.1): size, optimiser and share of trajectories held out."""
+
+    layers: Positive = 3
+    width: Positive = 128
+    heads: Positive = 8
+    top: Positive = 32
+    d_max: Annotated[int, Field(ge=0)] = 7
+    epochs: Positive = 10
+    lr: Annotated[float, Field(gt=0)] = 3e-4
+    batch: Positive = 256
+    examples_per_epoch: Positive | None = None
+    held_out: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    seed: Seed = 0
+
+    @model_validator(mode="after")
+    def _heads_divide_width(self) -> Train:
+        if self.width % self.heads:
+            raise wrong(f"width {self.width} is not a multiple of heads {self.heads}")
+        return self
+
+
+class CalibrateSpiffy(Section):
+    """The draft graph of Spiffy: at most `nodes` nodes, chosen over the next `lookahead` commits of `prompts` prompts."""
+
+    task: one_or_more(str) = ("tiny-math", "tiny-code")
+    prompts: Positive = 50
+    nodes: Positive = 24
+    lookahead: Positive = 6
+    generation_length: Positive = 256
+
+
+class DeclaredCost(Section):
+    """Cost of a round in plain forwards: 1 + replica x drafts, plus `level` for each drafting level."""
+
+    replica: Annotated[float, Field(ge=0)]
+    level: Annotated[float, Field(ge=0)]
+
+
+class CalibrateFloor(Section):
+    """The mass floor of SPOT-gamma: best mean ratio over `budgets`, the smaller floor if within `tie_band`."""
+
+    task: one_or_more(str) = ("tiny-math", "tiny-code")
+    prompts: Positive = 50
+    grid: one_or_more(Annotated[float, Field(ge=0, lt=1)]) = (0.0, 0.02, 0.05, 0.1, 0.2)
+    budgets: one_or_more(Positive) = (8, 12, 20)
+    tie_band: Annotated[float, Field(ge=0, lt=1)] = 0.03
+    cost: Annotated[DeclaredCost | str, PlainValidator(_cost)] = "measured"
+    generation_length: Positive = 256
+
+
+class Stages(Section):
+    pretrain: Pretrain = Pretrain()
+    collect: Collect = Collect()
+    train: Train = Train()
+    calibrate_spiffy: CalibrateSpiffy = CalibrateSpiffy()
+    calibrate_floor: CalibrateFloor = CalibrateFloor()
+
+
+class Execution(Section):
+    """How the work is spread; never part of an identity."""
+
+    actors: Annotated[int | str, PlainValidator(_actors)] = "auto"
+    threads: Positive = 1
+    failure_threshold: Annotated[int | None, PlainValidator(_failure_threshold)] = None
+
+
+class Outliers(Section):
+    """When a timing is repeated: robust z-score above `z` and at least `margin` away from its siblings' median."""
+
+    z: Annotated[float, Field(gt=0)] = 3.5
+    margin: Annotated[float, Field(ge=0)] = 0.25
+    max_reruns: Annotated[int, Field(ge=0)] = 2
+
+
+class Control(Section):
+    """Whether every key with methods gets its control, and after how long a control is timed again."""
+
+    include: bool = True
+    retime_after_s: Annotated[float, Field(gt=0)] = 600.0
+
+

@@ -1,0 +1,158 @@
+"""A spec: one YAML file that says what is measured, validated as a whole, with every mistake reported at its line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from pydantic import PrivateAttr, ValidationError
+
+from pipeline import checks
+from pipeline.names import nearest
+from pipeline.settings import (
+    Cache,
+    CommitRule,
+    Control,
+    Drafter,
+    Exclude,
+    Execution,
+    Label,
+    Layout,
+    Outliers,
+    Positive,
+    Section,
+    Seed,
+    Stages,
+    Stop,
+    Target,
+    Temperature,
+    many,
+    one_or_more,
+)
+from pipeline.yaml_source import KeyPath, Problem, Source, SpecError, override, parse, read_source, show
+
+
+class Spec(Section):
+    """A validated spec. Every field of the grid is a tuple; `load_spec` is the only way to make one from a file."""
+
+    name: Label
+    target: one_or_more(Target)
+    task: one_or_more(str)
+    drafter: one_or_more(str)
+    verifier: one_or_more(str) = ("auto",)
+    budget: one_or_more(Positive) = ()
+    temperature: one_or_more(Temperature) = (0.0,)
+    seed: one_or_more(Seed) = (0,)
+    samples: Positive
+    generation_length: one_or_more(Positive) = (256,)
+    block_length: one_or_more(Positive) = (32,)
+    stop: one_or_more(Stop) = ("fill",)
+    padded: one_or_more(bool) = (False,)
+    layout: one_or_more(Layout) = ("batch",)
+    cache: one_or_more(Cache) = ("prefix",)
+    commit_rule: one_or_more(CommitRule) = ("single",)
+    allow_code_execution: bool = False
+    pretrain: bool = False
+    drafters: dict[Label, Drafter] = {}
+    exclude: many(Exclude) = ()
+    stages: Stages = Stages()
+    execution: Execution = Execution()
+    outliers: Outliers = Outliers()
+    control: Control = Control()
+
+    _source: Source = PrivateAttr()
+
+    @property
+    def source(self) -> Source:
+        """The text it was read from, with lines."""
+        return self._source
+
+
+def load_spec(path: str | Path, overrides: Iterable[str] = ()) -> Spec:
+    """Reads and validates a spec file, after applying `key.sub=value` overrides.
+
+    Raises SpecError (a UserError) with every mistake at once, UserError if the file cannot be read.
+    """
+    return _validate(read_source(Path(path)), overrides)
+
+
+def parse_spec(text: str, name: str = "spec", directory: Path | None = None, overrides: Iterable[str] = ()) -> Spec:
+    """`load_spec` for YAML text; relative file names start at `directory` (default: the working directory)."""
+    return _validate(parse(text, name, directory or Path.cwd()), overrides)
+
+
+# Stand-ins for required settings that are wrong, so that the remaining settings can still be checked together.
+_STAND_INS = {"name": "spec", "target": "tiny-sdar", "task": "tiny-math", "drafter": "none", "samples": 1}
+
+
+def _validate(source: Source, overrides: Iterable[str]) -> Spec:
+    for assignment in overrides:
+        override(source, assignment)
+    source.data.setdefault("name", Path(source.name).stem)
+    problems = list(source.problems)
+    spec, broken = _build(source, problems)
+    problems += checks.find_problems(spec, source, broken)
+    if problems:
+        raise SpecError(problems)
+    return spec
+
+
+def _build(source: Source, problems: list[Problem]) -> tuple[Spec, frozenset[str]]:
+    """The spec, and the top-level settings that had to be left out of it because they are wrong."""
+    readers: dict[int, type[Section]] = {}
+    data = source.data
+    broken: frozenset[str] = frozenset()
+    try:
+        spec = Spec.model_validate(data, context=readers)
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+        problems += [_problem(detail, source, readers) for detail in details]
+        broken = frozenset(str(detail["loc"][0]) for detail in details)
+        sound = {key: value for key, value in data.items() if key not in broken}
+        spec = Spec.model_validate({**{key: _STAND_INS[key] for key in _STAND_INS if key not in sound}, **sound})
+    spec._source = source
+    return spec, broken
+
+
+def _problem(detail: Any, source: Source, readers: dict[int, type[Section]]) -> Problem:
+    """A pydantic error in the words of the spec, at its line."""
+    kind, value = detail["type"], detail["input"]
+    path, parent = _locate(detail["loc"], source)
+    if kind == "extra_forbidden":
+        known = readers[id(parent)].model_fields
+        return source.problem(path, "unknown key" + nearest(str(path[-1]), known))
+    if kind == "missing":
+        return source.problem(path + (detail["loc"][-1],), "required, but missing")
+    if kind == "union_tag_not_found":
+        return source.problem(path + ("kind",), "required, but missing")
+    if kind == "union_tag_invalid":
+        tag, expected = detail["ctx"]["tag"], ("spot", "spiffy", "chain", "tree")
+        return source.problem(path + ("kind",), f"unknown kind {show(tag)}" + nearest(str(tag), expected))
+    message = detail["msg"].removeprefix("Input ")
+    if kind in ("model_type", "dict_type", "model_attributes_type"):
+        message = "should be a mapping of settings"
+    if kind == "tuple_type":
+        message = "should be a list"
+    if message.startswith("should"):
+        message += f", got {show(value)}"
+    if kind == "literal_error" and isinstance(value, str):
+        message += nearest(value, re.findall(r"'([^']+)'", detail["ctx"]["expected"]))
+    if isinstance(value, str) and "," in value:
+        message += "; a list is written [a, b]"
+    return source.problem(path, message)
+
+
+def _locate(location: Iterable[str | int], source: Source) -> tuple[KeyPath, Any]:
+    """The path of an error in the document, and the mapping or list that holds it.
+
+    Parts that only pydantic knows (a union's tag, the index of a value that is not in a list) are dropped.
+    """
+    path: KeyPath = ()
+    value = parent = source.data
+    for part in location:
+        inside = part in value if isinstance(value, dict) else isinstance(value, list) and part in range(len(value))
+        if inside:
+            path, parent, value = path + (part,), value, value[part]
+    return path, parent

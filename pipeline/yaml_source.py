@@ -1,0 +1,216 @@
+"""YAML 1.2 text as plain values that remember the line they came from, plus command-line overrides.
+
+The composed node graph is read directly, because the usual loaders stop at the first duplicate key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.reader import ReaderError
+
+from workers.errors import UserError
+
+KeyPath = tuple[str | int, ...]
+
+_SCALARS = ("str", "int", "float", "bool", "null", "timestamp")
+_TAG = "tag:yaml.org,2002:"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One mistake: where it is (`file:line` or the override), which setting, and what is wrong."""
+
+    place: str
+    path: str
+    message: str
+    line: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.path}: {self.message}" if self.path else f"{self.place}: {self.message}"
+
+
+class SpecError(UserError):
+    """A spec that cannot be used; `problems` holds every mistake found, the message has one line for each."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        self.problems = sorted(dict.fromkeys(problems), key=lambda problem: problem.line)
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+@dataclass
+class Source:
+    """A parsed document: `data` in plain Python values, `lines` the line of the key (or list item) at each path.
+
+    `origins` names the override that set a path, which then replaces `file:line`.
+    """
+
+    name: str
+    text: str
+    directory: Path
+    data: Any = None
+    lines: dict[KeyPath, int] = field(default_factory=dict)
+    origins: dict[KeyPath, str] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+    def problem(self, path: KeyPath, message: str) -> Problem:
+        """The problem at `path`, placed at the nearest enclosing setting that exists."""
+        for end in range(len(path), -1, -1):
+            if path[:end] in self.origins:
+                return Problem(self.origins[path[:end]], show_path(path), message)
+            if path[:end] in self.lines:
+                break
+        line = self.lines.get(path[:end], 1)
+        return Problem(f"{self.name}:{line}", show_path(path), message, line)
+
+    def contains(self, path: KeyPath) -> bool:
+        return path in self.lines or path in self.origins
+
+    def base_directory(self, path: KeyPath) -> Path:
+        """Where a relative file name at `path` starts: the spec's directory, or the working directory for an override."""
+        return Path.cwd() if any(path[:end] in self.origins for end in range(len(path) + 1)) else self.directory
+
+
+def show_path(path: KeyPath) -> str:
+    """('exclude', 0, 'budget') as exclude[0].budget."""
+    shown = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return shown.removeprefix(".")
+
+
+def read_source(path: Path) -> Source:
+    """Reads a spec file. Raises UserError if it cannot be read, SpecError if it is not YAML."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such spec file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot read the spec: {error}") from None
+    return parse(text, str(path), path.resolve().parent)
+
+
+def parse(text: str, name: str, directory: Path) -> Source:
+    """Parses YAML text. Syntax errors raise SpecError; duplicate keys, tags and the like are left in `problems`."""
+    source = Source(name, text, directory)
+    root = _compose(text, name)
+    source.data = {} if root is None else _convert(root, (), source, 1)
+    if not isinstance(source.data, dict):
+        raise SpecError([Problem(f"{name}:1", "", f"a spec is a mapping of settings, got {show(source.data)}", 1)])
+    return source
+
+
+def override(source: Source, assignment: str) -> None:
+    """Applies one `key.sub=value` in place; the value is YAML. Raises SpecError that names the override."""
+    key, equals, text = assignment.partition("=")
+    origin = f"--set {key.strip()}"
+    parts = [part.strip() for part in key.split(".")]
+    if not equals or not all(parts):
+        raise SpecError([Problem(f"--set {assignment}", "", "write an override as key.sub=value")])
+    parsed = Source(origin, text, source.directory)
+    node = _compose(text, origin)
+    value = None if node is None else _convert(node, (), parsed, 1)
+    source.problems += [Problem(origin, show_path(tuple(parts)), problem.message) for problem in parsed.problems]
+
+    parent, path = source.data, ()
+    for part in parts[:-1]:
+        step = _step(parent, part, path, origin)
+        path += (step,)
+        parent = parent.setdefault(step, {}) if isinstance(parent, dict) else parent[step]
+    path += (_step(parent, parts[-1], path, origin),)
+    parent[path[-1]] = value
+    for table in (source.lines, source.origins):
+        for old in [old for old in table if old[: len(path)] == path]:
+            del table[old]
+    source.origins[path] = origin
+    source.origins.update({path + inner: origin for inner in parsed.lines})
+
+
+def show(value: Any) -> str:
+    """A value as its author would write it in YAML, shortened."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        text = f"'{value}'"
+    elif isinstance(value, dict):
+        text = "{" + ", ".join(f"{key}: {show(inner)}" for key, inner in value.items()) + "}"
+    elif isinstance(value, (list, tuple)):
+        text = "[" + ", ".join(map(show, value)) + "]"
+    else:
+        text = str(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _compose(text: str, name: str) -> Node | None:
+    try:
+        return YAML(typ="safe", pure=True).compose(text)
+    except MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        place = f"{name}:{line}" if not name.startswith("--set") else name
+        raise SpecError([Problem(place, "", f"not valid YAML: {error.problem}", line)]) from None
+    except ReaderError as error:
+        raise SpecError([Problem(name, "", f"not valid YAML: {error.reason}")]) from None
+
+
+def _convert(node: Node, path: KeyPath, source: Source, line: int, parents: tuple[int, ...] = ()) -> Any:
+    """Plain value of a node; records the line of every key below `path`, and what plain values cannot express."""
+    source.lines[path] = line
+    if id(node) in parents:
+        source.problems.append(source.problem(path, "an alias may not contain itself"))
+        return None
+    parents += (id(node),)
+    if isinstance(node, SequenceNode):
+        return [
+            _convert(item, path + (index,), source, item.start_mark.line + 1, parents)
+            for index, item in enumerate(node.value)
+        ]
+    if isinstance(node, MappingNode):
+        return _convert_mapping(node, path, source, parents)
+    return _convert_scalar(node, path, source)
+
+
+def _convert_mapping(node: MappingNode, path: KeyPath, source: Source, parents: tuple[int, ...]) -> dict[str, Any]:
+    mapping: dict[str, Any] = {}
+    for key_node, value_node in node.value:
+        line = key_node.start_mark.line + 1
+        key = key_node.value
+        if not isinstance(key, str):
+            source.problems.append(Problem(f"{source.name}:{line}", show_path(path), "a key must be a plain word", line))
+            continue
+        if key in mapping:
+            first = source.lines[path + (key,)]
+            message = f"duplicate key, first set on line {first}"
+            source.problems.append(Problem(f"{source.name}:{line}", show_path(path + (key,)), message, line))
+            continue
+        mapping[key] = _convert(value_node, path + (key,), source, line, parents)
+    return mapping
+
+
+def _convert_scalar(node: ScalarNode, path: KeyPath, source: Source) -> Any:
+    kind = str(node.tag).removeprefix(_TAG)
+    if kind not in _SCALARS:
+        source.problems.append(source.problem(path, f"the tag {node.tag} is not supported"))
+        return None
+    if kind in ("str", "timestamp"):
+        return node.value
+    constructor = YAML(typ="safe", pure=True).constructor
+    try:
+        return getattr(constructor, f"construct_yaml_{kind}")(node)
+    except (ValueError, KeyError, IndexError):
+        source.problems.append(source.problem(path, f"{node.value!r} is not a valid {kind}"))
+        return None
+
+
+def _step(parent: Any, part: str, path: KeyPath, origin: str) -> str | int:
+    """The key or list index that `part` means in `parent`; raises SpecError if it cannot have one."""
+    if isinstance(parent, dict):
+        return part
+    if isinstance(parent, list) and part.isdigit() and int(part) < len(parent):
+        return int(part)
+    what = f"a list of {len(parent)}" if isinstance(parent, list) else show(parent)
+    raise SpecError([Problem(origin, "", f"{show_path(path)} is {what}, so it has no '{part}'")])
