@@ -1,0 +1,168 @@
+"""SPOT: a best-first draft tree over the learned commit order (arXiv 2610.22543, section 4.2, algorithm 2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from workers.decoding.conditionals import Conditionals
+from workers.decoding.tree import ROOT, DraftTree
+from workers.drafters import DraftRequest, Hedge, TargetInfo, reject_unknown
+from workers.drafters.features import Roots, pad_top
+from workers.drafters.order_model import OrderModel, load_order_model
+from workers.errors import UserError
+
+OPTIONS = ("hedge", "hedge_below", "tau", "floor")
+
+# Log q(s | y) float64 [N, M] of N prefixes given as taken flags bool [N, M]; -inf where taken.
+Order = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Search:
+    """The nodes found, by falling mass, parents first: arrays of N.
+
+    parent: index of the parent or ROOT; slot: row of the committed position in the search's own order; choice: column of
+    the token hypothesis; log_mass: natural log of the prefix mass (equation 3).
+    """
+
+    parent: np.ndarray
+    slot: np.ndarray
+    choice: np.ndarray
+    log_mass: np.ndarray
+
+
+def best_first(order: Order, token_log: np.ndarray, budget: int, floor: float = 0.0) -> Search:
+    """The `budget` states of largest prefix mass m(z) = m(y) q(s | y) p(v), none below `floor` (algorithm 2).
+
+    token_log float64 [M, H]: log p of every token hypothesis, -inf where absent. Level-batched, to the true fixpoint:
+    levels go on until no state among the best is unexpanded. As a child never outweighs its parent, a state that
+    leaves the best can never come back, so the pool is cut to `budget` after each level. States that fill all M positions
+    are never proposed.
+    """
+    masked, choices = token_log.shape
+    least = math.log(floor) if floor > 0 else -math.inf
+    best_token = token_log.max(initial=-math.inf)
+    flat_tokens = token_log.reshape(-1)
+
+    # Every node that was ever in the pool, in order of insertion; node 0 is the root.
+    mass, parent, code, depth = [np.zeros(1)], [np.full(1, ROOT)], [np.full(1, -1)], [np.zeros(1, dtype=np.int64)]
+    taken = np.zeros((1, masked), dtype=bool)
+    all_mass, all_depth = mass[0], depth[0]
+    pool = np.empty(0, dtype=np.int64)
+    expanded = np.zeros(1, dtype=bool)
+    frontier = np.zeros(1 if masked > 1 and budget > 0 else 0, dtype=np.int64)
+    known: dict[bytes, np.ndarray] = {}
+    while len(frontier):
+        expanded[frontier] = True
+        log_q = _order_of(order, taken[frontier], known)
+        children = (all_mass[frontier][:, None, None] + log_q[:, :, None]).repeat(choices, axis=2)
+        children = (children.reshape(len(frontier), -1) + flat_tokens).reshape(-1)
+        weakest = all_mass[pool[-1]] if len(pool) == budget else -math.inf
+        wanted = np.flatnonzero((children > weakest) & (children >= least))
+        wanted = wanted[np.argsort(-children[wanted], kind="stable")[:budget]]
+        origin, slots = frontier[wanted // (masked * choices)], wanted % (masked * choices)
+        first = len(all_mass)
+        mass.append(children[wanted])
+        parent.append(origin)
+        code.append(slots)
+        depth.append(all_depth[origin] + 1)
+        rows = taken[origin]
+        rows[np.arange(len(wanted)), slots // choices] = True
+        taken = np.concatenate([taken, rows])
+        all_mass, all_depth = np.concatenate(mass), np.concatenate(depth)
+        expanded = np.concatenate([expanded, np.zeros(len(wanted), dtype=bool)])
+        pool = np.concatenate([pool, np.arange(first, len(all_mass))])
+        pool = pool[np.argsort(-all_mass[pool], kind="stable")[:budget]]
+        open_nodes = ~expanded[pool] & (all_depth[pool] < masked - 1)
+        if len(pool) == budget:
+            open_nodes &= all_mass[pool] + best_token > all_mass[pool[-1]]
+        frontier = pool[open_nodes]
+
+    place = np.full(len(all_mass), ROOT)
+    place[pool] = np.arange(len(pool))
+    codes = np.concatenate(code)[pool]
+    return Search(place[np.concatenate(parent)[pool]], codes // choices, codes % choices, all_mass[pool])
+
+
+def _order_of(order: Order, taken: np.ndarray, known: dict[bytes, np.ndarray]) -> np.ndarray:
+    """Log q [N, M] for prefixes `taken` [N, M]; equal sets of positions are scored once per round."""
+    keys = [row.tobytes() for row in np.packbits(taken, axis=1)]
+    fresh = {key: row for row, key in enumerate(keys) if key not in known}
+    if fresh:
+        known.update(zip(fresh, order(taken[list(fresh.values())])))
+    return np.stack([known[key] for key in keys])
+
+
+def preference(stale: Conditionals, masked: np.ndarray) -> np.ndarray:
+    """Masked positions in the target's order of preference: int64 [M], falling fp32 confidence, ties to the lowest index."""
+    index = np.flatnonzero(masked)
+    confidence = stale.confidence.cpu().numpy()[index]
+    return index[np.argsort(-confidence, kind="stable")]
+
+
+def root_of(stale: Conditionals, index: np.ndarray, last: int) -> Roots:
+    """The order model's view of one root whose masked positions are `index` [M] in order of preference."""
+    device = stale.logits.device
+    rows = torch.from_numpy(index).to(device)
+    return Roots(
+        probs=pad_top(stale.top_probs[rows].half().float())[None],
+        log_doubt=stale.log_doubt[rows].half().float()[None],
+        index=rows[None],
+        last=torch.tensor([last], device=device),
+        block_length=stale.logits.shape[0],
+    )
+
+
+class SpotDrafter:
+    """Drafts the most probable continuations under the order model; `floor` is the gamma of SPOT-gamma."""
+
+    def __init__(self, model: OrderModel, hedge: Hedge, tau: float = 1.0, floor: float = 0.0):
+        self.model = model
+        self.hedge = hedge
+        self.tau = tau
+        self.floor = floor
+
+    @torch.inference_mode()
+    def draft(self, request: DraftRequest) -> DraftTree:
+        index = preference(request.stale, request.masked)
+        roots = root_of(request.stale, index, request.last)
+        encoded = self.model.encode(roots)
+
+        def order(taken: np.ndarray) -> np.ndarray:
+            log_q = self.model.score(encoded, roots, torch.from_numpy(taken).to(encoded.device)[None])[0]
+            if self.tau != 1.0:
+                log_q = (log_q / self.tau).log_softmax(-1)
+            return log_q.double().cpu().numpy()
+
+        with np.errstate(divide="ignore"):
+            token_log = np.log(request.token_probs[index].astype(np.float64))
+        found = best_first(order, token_log, request.budget, self.floor)
+        positions = index[found.slot]
+        tokens = request.tokens[positions, found.choice]
+        edges = list(zip(found.parent.tolist(), positions.tolist(), tokens.tolist()))
+        return DraftTree.grow(request.state, edges, np.exp(found.log_mass).tolist())
+
+
+def build(options: Mapping[str, Any], artifacts: Mapping[str, Path], target_info: TargetInfo) -> SpotDrafter:
+    """Options: `hedge` (off, 2 or 4 token hypotheses), `hedge_below` (0.6), `tau` (order temperature), `floor` (gamma)."""
+    reject_unknown("spot", options, OPTIONS)
+    hedge = options.get("hedge", 2)
+    sizes = {"off": 1, False: 1, 1: 1, 2: 2, 4: 4}
+    if hedge not in sizes:
+        raise UserError(f"drafter_options: spot: hedge must be off, 2 or 4, not {hedge!r}")
+    tau, floor = options.get("tau", 1.0), options.get("floor", 0.0)
+    if not tau > 0:
+        raise UserError(f"drafter_options: spot: tau must be above 0, not {tau!r}")
+    if not 0 <= floor < 1:
+        raise UserError(f"drafter_options: spot: floor must be in [0, 1), not {floor!r}")
+    if "order_model" not in artifacts:
+        raise UserError("drafter spot needs an order model: add a train stage to the spec")
+    model = load_order_model(Path(artifacts["order_model"]), target_info.device)
+    return SpotDrafter(model, Hedge(sizes[hedge], options.get("hedge_below", 0.6)), tau, floor)

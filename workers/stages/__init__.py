@@ -1,0 +1,57 @@
+"""Stages: what one node of the task graph does on one worker. Each runs as a plain function call."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from workers.errors import UserError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from workers.targets.target import Target
+
+KINDS = ("pretrain", "collect", "train", "calibrate-spiffy", "calibrate-floor", "evaluate")
+
+Inputs = Mapping[str, "Path | list[Path]"]
+
+
+class StageSession(Protocol):
+    """What the worker lends a stage: loaded targets, a place to report progress, its device.
+
+    `journal` (evaluate only) is a file of one JSON line per finished sample, so that a killed run resumes.
+    """
+
+    device: str
+    dtype: str
+    journal: Path | None
+
+    def target(self, reference: dict | str, block_length: int) -> Target: ...
+
+    def progress(self, done: int, total: int, **figures: float) -> None: ...
+
+
+@dataclass(frozen=True)
+class EvaluationResult:
+    """One run: its figures, one row per sample and one row per round."""
+
+    summary: dict[str, Any]
+    samples: pa.Table
+    rounds: pa.Table
+
+
+def run_stage(
+    kind: str, params: Mapping[str, Any], inputs: Inputs, out: Path, session: StageSession
+) -> dict[str, Any] | EvaluationResult:
+    """Run one stage; artifact stages write files into the fresh directory `out` and return a JSON-able summary.
+
+    Raises UserError for an unknown kind and for parameters no run can satisfy.
+    """
+    if kind not in KINDS:
+        raise UserError(f"stage {kind!r} is unknown; choose one of {', '.join(KINDS)}")
+    module = importlib.import_module(f"workers.stages.{kind.replace('-', '_')}")
+    return module.run(dict(params), inputs, out, session)

@@ -1,0 +1,119 @@
+"""Order examples read from collected shards: (stale conditionals, first d true commits, next true position)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+
+from workers.drafters.features import TOP, Roots
+from workers.errors import UserError
+
+
+@dataclass(frozen=True)
+class Trajectories:
+    """All states of all samples, flattened: N masked positions in S states.
+
+    probs fp16 [N, TOP], log_doubt fp16 [N], position uint16 [N], delay uint16 [N] as in a shard; offset int64 [S] of a
+    state's first row, count int64 [S] its masked positions, sample int64 [S] indexes `sample_ids`.
+    """
+
+    probs: np.ndarray
+    log_doubt: np.ndarray
+    position: np.ndarray
+    delay: np.ndarray
+    offset: np.ndarray
+    count: np.ndarray
+    sample: np.ndarray
+    sample_ids: list[str]
+    block_length: int
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B roots with K prefixes each: taken bool [B, K, M] and label int64 [B, K], rows in order of preference."""
+
+    roots: Roots
+    taken: torch.Tensor
+    label: torch.Tensor
+    depth: torch.Tensor
+
+
+def read_shards(shards: Sequence[Path]) -> Trajectories:
+    """Read shard.parquet of every directory in `shards`, in the order of sample ids whatever the sharding."""
+    tables = [pq.read_table(Path(shard) / "shard.parquet") for shard in shards]
+    table = pa.concat_tables(tables).sort_by("sample_id").combine_chunks() if tables else None
+    if table is None or not table.num_rows:
+        raise UserError("train: the collected shards hold no samples; collect at least one prompt")
+    lengths = set(table["block_length"].to_pylist())
+    if len(lengths) > 1:
+        raise UserError(f"train: shards of different block lengths {sorted(lengths)} cannot be mixed")
+
+    def flat(name: str) -> np.ndarray:
+        return table[name].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+
+    count = flat("counts").astype(np.int64)
+    states = table["counts"].combine_chunks().value_lengths().to_numpy()
+    probs = table["top_probs"].combine_chunks().flatten().flatten().to_numpy(zero_copy_only=False)
+    return Trajectories(
+        probs=probs.reshape(-1, TOP),
+        log_doubt=flat("log_doubt"),
+        position=flat("positions"),
+        delay=flat("delays"),
+        offset=np.cumsum(count) - count,
+        count=count,
+        sample=np.repeat(np.arange(table.num_rows), states),
+        sample_ids=table["sample_id"].to_pylist(),
+        block_length=lengths.pop(),
+    )
+
+
+def split_samples(sample_ids: Sequence[str], held_out: float, seed: int) -> np.ndarray:
+    """Bool [samples]: held out. The smallest keyed hashes, at least one sample where there are two or more."""
+    keys = [hashlib.blake2b(f"{seed}/{sample_id}".encode(), digest_size=8).hexdigest() for sample_id in sample_ids]
+    wanted = min(max(1, round(held_out * len(keys))), len(keys) - 1)
+    mask = np.zeros(len(keys), dtype=bool)
+    mask[np.argsort(keys, kind="stable")[:wanted]] = True
+    return mask
+
+
+def usable_states(data: Trajectories) -> np.ndarray:
+    """States worth drafting from once their own commit is made: at least two masks are left."""
+    return np.flatnonzero(data.count >= 3)
+
+
+def draw_depths(masked: int, d_max: int, rows: int, prefixes: int, rng: np.random.Generator) -> np.ndarray:
+    """int64 [rows, prefixes] in 0 .. min(d_max, masked - 2), one from each of `prefixes` equal parts of that range.
+
+    Stratified, so that every root is seen at shallow and at deep prefixes.
+    """
+    span = min(d_max, masked - 2) + 1
+    part = (np.arange(prefixes) + rng.random((rows, prefixes))) / prefixes
+    return np.minimum((part * span).astype(np.int64), span - 1)
+
+
+def make_batch(data: Trajectories, states: np.ndarray, depths: np.ndarray) -> Batch:
+    """Examples from `states` [B] (all with the same count) at `depths` [B, K].
+
+    The stale conditionals are those before the state's own commit, as while drafting: the root is the state after it.
+    """
+    masked = int(data.count[states[0]]) - 1
+    rows = data.offset[states][:, None] + 1 + np.arange(masked)
+    delay = torch.from_numpy(data.delay[rows].astype(np.int64))[:, None, :]
+    depth = torch.from_numpy(depths)
+    roots = Roots(
+        probs=torch.from_numpy(data.probs[rows]).float(),
+        log_doubt=torch.from_numpy(data.log_doubt[rows]).float(),
+        index=torch.from_numpy(data.position[rows].astype(np.int64)),
+        last=torch.from_numpy(data.position[data.offset[states]].astype(np.int64)),
+        block_length=data.block_length,
+    )
+    taken = delay <= depth[..., None]
+    label = (delay == depth[..., None] + 1).int().argmax(-1)
+    return Batch(roots, taken, label, depth)

@@ -1,0 +1,211 @@
+"""The `pretrain` stage: trains the embedded block-causal target and writes it as a target directory."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from safetensors import safe_open
+from safetensors.torch import save_file
+from tokenizers import Tokenizer
+
+from workers.errors import UserError
+from workers.stages.muon import MuonAdamW
+from workers.stages.pretrain_check import exact_accuracy
+from workers.stages.pretrain_data import WINDOW, Batch, Corpus
+from workers.targets.export import write_target
+from workers.targets.tokenizer import MASK, STOP, train_tokenizer
+from workers.targets.transformer import Transformer, TransformerConfig
+from workers.tasks import TASKS
+
+SMALL_BLOCK = 4
+
+
+@dataclass(frozen=True)
+class PretrainSettings:
+    """Everything that decides the weights. `small_share`: part of the run in which every second step has blocks of 4."""
+
+    embedded: str = "tiny-sdar"
+    steps: int = 4000
+    seed: int = 0
+    rows: int = 20
+    layers: int = 5
+    width: int = 192
+    heads: int = 6
+    intermediate: int = 512
+    vocab_size: int = 640
+    max_positions: int = 2048
+    rope_theta: float = 10000.0
+    muon_lr: float = 0.02
+    adam_lr: float = 3e-3
+    warmup: int = 100
+    small_share: float = 0.35
+    tokenizer_samples: int = 3000
+    checkpoint_every: int = 200
+    check_every: int = 600
+    check_samples: int = 16
+    final_samples: int = 200
+    generation_length: int = 96
+
+
+def parse_settings(params: dict) -> PretrainSettings:
+    """Raises UserError for unknown settings and unknown embedded targets."""
+    known = {field.name for field in fields(PretrainSettings)}
+    if unknown := sorted(set(params) - known):
+        raise UserError(f"pretrain: unknown settings {', '.join(unknown)}; known are {', '.join(sorted(known))}")
+    settings = PretrainSettings(**params)
+    if settings.embedded != "tiny-sdar":
+        raise UserError(f"pretrain: unknown embedded target '{settings.embedded}'; the one there is is tiny-sdar")
+    return settings
+
+
+def learning_rate(settings: PretrainSettings, step: int) -> float:
+    """Factor of the learning rates at `step` (from 0): warm-up, constant, linear decay over the second half."""
+    remaining = (settings.steps - step) / (settings.steps - settings.steps // 2)
+    return min(1.0, (step + 1) / settings.warmup, remaining)
+
+
+def small_blocks(settings: PretrainSettings, step: int) -> bool:
+    """Small blocks give conditionals close to autoregression, which teach copying and arithmetic faster."""
+    return step < settings.small_share * settings.steps and step % 2 == 0
+
+
+def new_model(settings: PretrainSettings, vocab_size: int) -> Transformer:
+    """A model with normal initialisation, residual outputs scaled down, in bf16."""
+    config = TransformerConfig(
+        vocab_size=vocab_size,
+        hidden_size=settings.width,
+        num_layers=settings.layers,
+        num_heads=settings.heads,
+        num_kv_heads=settings.heads,
+        head_dim=settings.width // settings.heads,
+        intermediate_size=settings.intermediate,
+        max_positions=settings.max_positions,
+        rope_theta=settings.rope_theta,
+    )
+    model = Transformer(config)
+    generator = torch.Generator().manual_seed(settings.seed)
+    for name, parameter in model.named_parameters():
+        if parameter.ndim == 2:
+            scale = 1.0 / math.sqrt(2 * settings.layers) if name.endswith(("out.weight", "down.weight")) else 1.0
+            deviation = 0.02 if name.startswith(("embed", "head")) else parameter.shape[1] ** -0.5
+            torch.nn.init.normal_(parameter, std=deviation * scale, generator=generator)
+    return model
+
+
+def backward(model: Transformer, batch: Batch, share: float) -> tuple[float, int, int]:
+    """Add the gradient of `share` times the mean cross-entropy; returns (loss, correct, masked tokens)."""
+    selected = batch.labels >= 0
+    logits = model(batch.tokens, batch.positions, batch.attention, select=selected).float()
+    labels = batch.labels[selected]
+    loss = F.cross_entropy(logits, labels)
+    (loss * share).backward()
+    return loss.item(), int((logits.argmax(dim=-1) == labels).sum()), labels.numel()
+
+
+def train_step(model: Transformer, batches: list[Batch]) -> tuple[float, float]:
+    """Gradients of one step; returns the mean loss and the masked-token accuracy."""
+    total = sum(int((batch.labels >= 0).sum()) for batch in batches)
+    loss, correct = 0.0, 0
+    for batch in batches:
+        share = int((batch.labels >= 0).sum()) / total
+        part, right, _ = backward(model, batch, share)
+        loss += part * share
+        correct += right
+    return loss, correct / total
+
+
+def save_checkpoint(path: Path, optimizer: MuonAdamW, settings: PretrainSettings, step: int, seconds: float) -> None:
+    fresh = path.with_suffix(".tmp")
+    metadata = {"step": str(step), "seconds": str(seconds), "settings": json.dumps(asdict(settings), sort_keys=True)}
+    save_file(optimizer.state(), fresh, metadata)
+    fresh.replace(path)
+
+
+def load_checkpoint(path: Path, optimizer: MuonAdamW, settings: PretrainSettings) -> tuple[int, float]:
+    """(step, seconds so far) to go on from; (0, 0) if there is no checkpoint of these settings."""
+    if not path.exists():
+        return 0, 0.0
+    with safe_open(path, "pt") as stored:
+        metadata = stored.metadata()
+        if metadata["settings"] != json.dumps(asdict(settings), sort_keys=True):
+            return 0, 0.0
+        optimizer.load({key: stored.get_tensor(key) for key in stored.keys()})
+    return int(metadata["step"]), float(metadata["seconds"])
+
+
+def finished_model(optimizer: MuonAdamW, config: TransformerConfig) -> Transformer:
+    """The current weights rounded to bf16, as an fp32 model: what a user of the target computes with."""
+    model = Transformer(config)
+    rounded = {name: tensor.bfloat16().float() for name, tensor in optimizer.masters.items()}
+    model.load_state_dict(rounded)
+    return model.eval()
+
+
+def build_tokenizer(settings: PretrainSettings) -> Tokenizer:
+    samples = [s for name in sorted(TASKS) for s in TASKS[name].samples("train", 0, settings.tokenizer_samples)]
+    return train_tokenizer((s.prompt + s.reference["solution"] for s in samples), settings.vocab_size)
+
+
+def run(params: dict, inputs: dict, out: Path, session) -> dict:
+    """Train with `params` (fields of PretrainSettings) and write the target directory into `out`.
+
+    A killed run goes on from the checkpoint beside the session's journal, if it has one. `session.progress` gets
+    the masked-token accuracy of fresh training problems and, now and then, exact accuracies on held-out ones.
+    """
+    settings = parse_settings(params)
+    tokenizer = build_tokenizer(settings)
+    stop_id, mask_id = tokenizer.token_to_id(STOP), tokenizer.token_to_id(MASK)
+    model = new_model(settings, tokenizer.get_vocab_size()).bfloat16()
+    optimizer = MuonAdamW(model, settings.muon_lr, settings.adam_lr)
+    checkpoint = (session.journal or out / "pretrain").with_suffix(".safetensors")
+    first, spent = load_checkpoint(checkpoint, optimizer, settings)
+    corpus = Corpus(tokenizer, stop_id, mask_id, settings.seed)
+    began = time.perf_counter() - spent
+    figures = {"loss": math.nan, "masked_token_accuracy": math.nan}
+
+    def held_out(split: str, count: int) -> dict[str, float]:
+        finished = finished_model(optimizer, model.config)
+        length = settings.generation_length
+        return exact_accuracy(finished, tokenizer, WINDOW, length, (mask_id, stop_id), split, count)
+
+    for step in range(first, settings.steps):
+        small = small_blocks(settings, step)
+        loss, accuracy = train_step(model, corpus.batches(step, settings.rows, SMALL_BLOCK if small else WINDOW))
+        optimizer.step(step + 1, learning_rate(settings, step))
+        if not small:
+            for key, value in (("loss", loss), ("masked_token_accuracy", accuracy)):
+                figures[key] = value if math.isnan(figures[key]) else 0.98 * figures[key] + 0.02 * value
+        done = step + 1
+        if done % settings.checkpoint_every == 0:
+            save_checkpoint(checkpoint, optimizer, settings, done, time.perf_counter() - began)
+        if done % settings.check_every == 0:
+            session.progress(done, settings.steps, **figures, **held_out("calibration", settings.check_samples))
+        elif done % 20 == 0:
+            session.progress(done, settings.steps, **figures)
+
+    minutes = (time.perf_counter() - began) / 60
+    summary = {
+        "steps": settings.steps,
+        "minutes": round(minutes, 1),
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "masked_token_accuracy": round(figures["masked_token_accuracy"], 4),
+        "accuracy": held_out("test", settings.final_samples),
+        "accuracy_samples": settings.final_samples,
+    }
+    write_target(out, optimizer.masters, model.config, WINDOW, mask_id, stop_id, tokenizer)
+    hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(out.iterdir()) if path != checkpoint}
+    build = {"settings": asdict(settings), "summary": summary, "sha256": hashes, "command": rebuild_command(settings)}
+    (out / "build.json").write_text(json.dumps(build, indent=2) + "\n")
+    checkpoint.unlink(missing_ok=True)
+    return summary
+
+
+def rebuild_command(settings: PretrainSettings) -> str:
+    return f"python -m workers.stages.pretrain --steps {settings.steps} --seed {settings.seed} --out DIRECTORY"

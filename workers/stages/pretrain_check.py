@@ -1,0 +1,62 @@
+"""Exact-match accuracy of a model under training, by draft-free decoding of held-out problems."""
+
+from __future__ import annotations
+
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from workers.targets.transformer import KVCache, Transformer, block_causal_mask
+from workers.tasks import TASKS
+
+
+@torch.inference_mode()
+def decode_greedy(model: Transformer, prompts: Tensor, block: int, length: int, mask_id: int, stop_id: int) -> Tensor:
+    """Decode prompts [B, P] of one length at temperature 0, one commit per forward, until all rows have stopped.
+
+    Every forward commits the most confident masked position of the block, ties to the lowest. Returns [B, P + N].
+    """
+    rows, prompt = prompts.shape
+    total = -(-(prompt + length) // block) * block
+    tokens = torch.full((rows, total), mask_id)
+    tokens[:, :prompt] = prompts
+    cache = KVCache(model.config, rows, total, tokens.device, model.head.weight.dtype)
+    whole = prompt // block * block
+    positions = torch.arange(total)
+    if whole:
+        mask = block_causal_mask(positions[:whole], block)
+        model(tokens[:, :whole], positions[:whole], mask, cache, store=whole, keep=0)
+    for start in range(whole, total, block):
+        state = tokens[:, start : start + block]
+        here = positions[start : start + block]
+        while (state == mask_id).any():
+            logits = model(state, here, None, cache)
+            logits[..., mask_id] = float("-inf")
+            confidence, best = logits.softmax(dim=-1).max(dim=-1)
+            where = confidence.masked_fill(state != mask_id, -1).argmax(dim=1, keepdim=True)
+            state.scatter_(1, where, best.gather(1, where))
+        if (tokens[:, prompt : start + block] == stop_id).any(dim=1).all():
+            return tokens[:, : start + block]
+        model(state, here, None, cache, store=block, keep=0)
+    return tokens
+
+
+def exact_accuracy(
+    model: Transformer, tokenizer: Tokenizer, block: int, length: int, ids: tuple[int, int], split: str, count: int
+) -> dict[str, float]:
+    """Share of the first `count` problems of `split` solved, by task; `ids` are (mask id, stop id)."""
+    mask_id, stop_id = ids
+    shares = {}
+    for name, task in sorted(TASKS.items()):
+        by_length: dict[int, list] = {}
+        for sample in task.samples(split, 0, count):
+            prompt = tokenizer.encode(sample.prompt).ids
+            by_length.setdefault(len(prompt), []).append((sample, prompt))
+        solved = 0
+        for prompt_length, members in sorted(by_length.items()):
+            decoded = decode_greedy(model, torch.tensor([p for _, p in members]), block, length, mask_id, stop_id)
+            for (sample, _), row in zip(members, decoded[:, prompt_length:].tolist()):
+                answer = row[: row.index(stop_id)] if stop_id in row else row
+                solved += task.score(sample, tokenizer.decode(answer))
+        shares[name] = solved / count
+    return shares

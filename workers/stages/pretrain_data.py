@@ -1,0 +1,143 @@
+"""Batches of block-diffusion training: two complementary noisy copies of the answer's blocks and one clean copy.
+
+Layout of a row (arXiv 2503.09573, section 3.2 and its vectorised training): [noisy 1 | noisy 2 | clean]. Block b of a noisy
+copy sees the clean blocks before b and itself; the clean copy is block-causal and lacks its last block, which nobody sees.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from workers.tasks import TASKS
+
+WINDOW = 32
+MIN_RATE, MAX_RATE = 0.05, 0.95
+FULL_MASK_SHARE = 0.1
+FILLER_SHARE = 0.15
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows of one shape; tokens [N, Q], positions [Q], labels [N, Q] with -1 where no loss is taken."""
+
+    tokens: Tensor
+    positions: Tensor
+    labels: Tensor
+    attention: TwoCopyAttention
+
+
+class TwoCopyAttention:
+    """Attention of the layout for blocks of `block` tokens (WINDOW, or a divisor of it early in the training).
+
+    The noisy copies hold the windows first .. windows - 1. Only the parts that may be seen are computed.
+    """
+
+    def __init__(self, first: int, windows: int, block: int):
+        self.noisy = (windows - first) * WINDOW
+        clean = torch.arange(windows * WINDOW - block) // block
+        noisy = torch.arange(first * WINDOW, windows * WINDOW) // block
+        self.before = hide(clean[None, :] < noisy[:, None]).repeat(2, 1)
+        self.own = hide(noisy[:WINDOW, None] == noisy[None, :WINDOW])
+        self.clean = hide(clean[None, :] <= clean[:, None])
+
+    def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        batch, heads, _, width = q.shape
+        split = 2 * self.noisy
+        q = q * width**-0.5
+        windows = (batch, heads, split // WINDOW, WINDOW, width)
+        own_q, own_k, own_v = (part[:, :, :split].reshape(windows) for part in (q, k, v))
+        q, noisy_q = q[:, :, split:], q[:, :, :split]
+        k, v = k[:, :, split:], v[:, :, split:]
+        before = noisy_q @ k.mT + self.before
+        own = (own_q @ own_k.mT + self.own).reshape(batch, heads, split, WINDOW)
+        weights = torch.cat([before, own], dim=-1).softmax(dim=-1)
+        before, own = weights.split([k.shape[2], WINDOW], dim=-1)
+        own = own.reshape(batch, heads, -1, WINDOW, WINDOW) @ own_v
+        mixed = before @ v + own.reshape(batch, heads, split, width)
+        return torch.cat([mixed, (q @ k.mT + self.clean).softmax(dim=-1) @ v], dim=2)
+
+
+def hide(seen: Tensor) -> Tensor:
+    """0 where seen, -inf elsewhere, bf16."""
+    return torch.zeros(seen.shape, dtype=torch.bfloat16).masked_fill(~seen, float("-inf"))
+
+
+class Corpus:
+    """The training stream: row i of step s is the same on every machine and after every restart."""
+
+    def __init__(self, tokenizer: Tokenizer, stop_id: int, mask_id: int, seed: int):
+        self.tokenizer, self.stop_id, self.mask_id, self.seed = tokenizer, stop_id, mask_id, seed
+        self.tasks = [TASKS[name] for name in sorted(TASKS)]
+
+    def batches(self, step: int, rows: int, block: int) -> list[Batch]:
+        """Step `step` as one batch for each shape of row."""
+        rng = np.random.default_rng([self.seed, step])
+        groups: dict[tuple[int, int], list] = {}
+        for number in range(step * rows, (step + 1) * rows):
+            task = self.tasks[number % len(self.tasks)]
+            sample = task.samples("train", number // len(self.tasks), 1)[0]
+            prompt = self.tokenizer.encode(sample.prompt).ids
+            tokens = prompt + self.tokenizer.encode(sample.reference["solution"]).ids + [self.stop_id]
+            windows = -(-len(tokens) // WINDOW) + filler_windows(rng)
+            tokens += [self.stop_id] * (windows * WINDOW - len(tokens))
+            first = len(prompt) // WINDOW
+            groups.setdefault((first, windows), []).append((np.array(tokens), len(prompt)))
+        return [self._batch(rng, first, windows, block, groups[first, windows]) for first, windows in sorted(groups)]
+
+    def _batch(self, rng: np.random.Generator, first: int, windows: int, block: int, rows: list) -> Batch:
+        clean = windows * WINDOW - block
+        start = first * WINDOW
+        tokens, labels = [], []
+        for row, prompt in rows:
+            masks = np.stack([m for m in masked_pair(rng, windows - first, prompt - start)])
+            noisy = np.where(masks, self.mask_id, row[start:])
+            tokens.append(np.concatenate([noisy.reshape(-1), row[:clean]]))
+            labels.append(np.concatenate([np.where(masks, row[start:], -1).reshape(-1), np.full(clean, -1)]))
+        noisy_positions = np.arange(start, windows * WINDOW)
+        positions = np.concatenate([noisy_positions, noisy_positions, np.arange(clean)])
+        return Batch(
+            torch.from_numpy(np.stack(tokens)),
+            torch.from_numpy(positions),
+            torch.from_numpy(np.stack(labels)),
+            TwoCopyAttention(first, windows, block),
+        )
+
+
+def filler_windows(rng: np.random.Generator) -> int:
+    """Whole windows of stop tokens after the answer: seldom one to three, rarely up to eight."""
+    if rng.random() >= FILLER_SHARE:
+        return 0
+    return int(rng.integers(1, 4) if rng.random() < 0.95 else rng.integers(4, 9))
+
+
+def masked_pair(rng: np.random.Generator, windows: int, prompt_tail: int) -> tuple[np.ndarray, np.ndarray]:
+    """Masks of the two noisy copies, bool [windows * WINDOW]: complements, except where a window starts fully masked.
+
+    Half of the windows lose their late positions first, as in decoding, where early positions tend to be committed first.
+    """
+    first, second = (np.zeros((windows, WINDOW), dtype=bool) for _ in range(2))
+    for window in range(windows):
+        free = np.arange(prompt_tail if window == 0 else 0, WINDOW)
+        chosen = choose(rng, len(free))
+        if rng.random() < FULL_MASK_SHARE:
+            first[window, free] = True
+            second[window, free] = chosen
+        else:
+            first[window, free] = chosen
+            second[window, free] = ~chosen
+    return first.reshape(-1), second.reshape(-1)
+
+
+def choose(rng: np.random.Generator, free: int) -> np.ndarray:
+    """A random subset of `free` positions, bool, of a uniform rate."""
+    slope = rng.uniform(0, 3) if rng.random() < 0.5 else 0.0
+    keys = rng.random(free) + slope * np.arange(free) / max(free, 1)
+    count = int(np.clip(round(rng.uniform(MIN_RATE, MAX_RATE) * free), min(1, free), free))
+    chosen = np.zeros(free, dtype=bool)
+    chosen[np.argsort(keys)[free - count :]] = True
+    return chosen

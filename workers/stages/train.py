@@ -1,0 +1,139 @@
+"""train: fit the order model to draft-free trajectories (SPOT, algorithm 1 and appendix D.1)."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from workers.drafters.features import remaining_rank
+from workers.drafters.order_model import OrderModel, OrderModelConfig, save_order_model
+from workers.stages import Inputs, StageSession
+from workers.stages.examples import Batch, Trajectories, draw_depths, make_batch, read_shards, split_samples, usable_states
+
+DEFAULTS = {
+    "layers": 3,
+    "width": 128,
+    "heads": 8,
+    "root_layers": 0,
+    "d_max": 7,
+    "epochs": 10,
+    "lr": 3e-4,
+    "batch": 256,
+    "prefixes": 4,
+    "examples_per_epoch": None,
+    "held_out": 0.1,
+    "held_out_examples": 20000,
+    "seed": 0,
+}
+
+
+def batches(
+    data: Trajectories, states: np.ndarray, params: dict[str, Any], examples: int | None, rng: np.random.Generator
+) -> Iterator[Batch]:
+    """One epoch: shuffled batches of `batch` examples, `prefixes` of each root; roots of one batch have equally many masks.
+
+    Without padding the encoder never spends time on positions that are not there. `examples` None means every root once.
+    """
+    prefixes = params["prefixes"]
+    order = rng.permutation(states)
+    if examples is not None:
+        order = order[: max(1, examples // prefixes)]
+    order = order[np.argsort(data.count[order], kind="stable")]
+    per_batch = max(1, params["batch"] // prefixes)
+    groups = np.split(order, np.flatnonzero(np.diff(data.count[order])) + 1)
+    chunks = [group[start : start + per_batch] for group in groups for start in range(0, len(group), per_batch)]
+    for index in rng.permutation(len(chunks)):
+        chunk = chunks[index]
+        masked = int(data.count[chunk[0]]) - 1
+        yield make_batch(data, chunk, draw_depths(masked, params["d_max"], len(chunk), prefixes, rng))
+
+
+@torch.inference_mode()
+def assess(model: OrderModel, held: list[Batch]) -> dict[str, Any]:
+    """Next-commit accuracy of the model and of stale confidence on the same examples, overall and by depth."""
+    depth, hit, base, loss = [], [], [], []
+    for batch in held:
+        log_q = model(batch.roots, batch.taken)
+        first = remaining_rank(batch.taken).masked_fill(batch.taken, -1).eq(0).int().argmax(-1)
+        depth.append(batch.depth.reshape(-1))
+        hit.append(log_q.argmax(-1).eq(batch.label).reshape(-1))
+        base.append(first.eq(batch.label).reshape(-1))
+        loss.append(-log_q.gather(-1, batch.label[..., None]).reshape(-1))
+    depth, hit, base = torch.cat(depth).numpy(), torch.cat(hit).numpy(), torch.cat(base).numpy()
+    depths = range(int(depth.max()) + 1)
+    return {
+        "held_out_loss": float(torch.cat(loss).mean()),
+        "accuracy": float(hit.mean()),
+        "baseline": float(base.mean()),
+        "accuracy_by_depth": [float(hit[depth == d].mean()) if (depth == d).any() else None for d in depths],
+        "baseline_by_depth": [float(base[depth == d].mean()) if (depth == d).any() else None for d in depths],
+        "examples_by_depth": [int((depth == d).sum()) for d in depths],
+    }
+
+
+def to_device(batch: Batch, device: str) -> Batch:
+    if device == "cpu":
+        return batch
+    roots = batch.roots
+    moved = {name: getattr(roots, name).to(device) for name in ("probs", "log_doubt", "index", "last")}
+    return Batch(type(roots)(**moved, block_length=roots.block_length), batch.taken.to(device), batch.label.to(device), batch.depth)
+
+
+def run(params: dict[str, Any], inputs: Inputs, out: Path, session: StageSession) -> dict[str, Any]:
+    """Write order_model.safetensors, order_model.json and curve.json; inputs: shards. Deterministic by seed."""
+    params = {**DEFAULTS, **params}
+    data = read_shards(inputs["shards"])
+    held_samples = split_samples(data.sample_ids, params["held_out"], params["seed"])
+    states = usable_states(data)
+    held_states, train_states = states[held_samples[data.sample[states]]], states[~held_samples[data.sample[states]]]
+
+    # The held-out examples are the same in every epoch.
+    rng = np.random.default_rng([params["seed"], 1])
+    held = [to_device(b, session.device) for b in batches(data, held_states, params, params["held_out_examples"], rng)]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(params["seed"])
+        shape = {key: params[key] for key in ("layers", "width", "heads", "root_layers")}
+        model = OrderModel(OrderModelConfig(**shape)).to(session.device)
+    optimizer = torch.optim.Adam(model.parameters(), lr=params["lr"])
+
+    rng = np.random.default_rng([params["seed"], 2])
+    started = time.perf_counter()
+    curve: list[dict[str, Any]] = [{"epoch": 0, "loss": None, **assess(model, held)}]
+    per_epoch = min(params["examples_per_epoch"] or math.inf, len(train_states) * params["prefixes"])
+    for epoch in range(1, params["epochs"] + 1):
+        total = seen = 0.0
+        for batch in batches(data, train_states, params, params["examples_per_epoch"], rng):
+            batch = to_device(batch, session.device)
+            progress = (epoch - 1 + min(seen / per_epoch, 1.0)) / params["epochs"]
+            for group in optimizer.param_groups:
+                group["lr"] = params["lr"] * 0.5 * (1 + math.cos(math.pi * progress))
+            losses = -model(batch.roots, batch.taken).gather(-1, batch.label[..., None])
+            losses.mean().backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            total += float(losses.detach().sum())
+            seen += losses.numel()
+        curve.append({"epoch": epoch, "loss": total / seen, **assess(model, held)})
+        session.progress(epoch, params["epochs"], loss=curve[-1]["loss"], accuracy=curve[-1]["accuracy"])
+
+    last = curve[-1]
+    figures = {
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "samples": len(data.sample_ids),
+        "held_out_samples": int(held_samples.sum()),
+        "states": len(train_states),
+        "examples_per_epoch": int(per_epoch),
+        "loss": last["loss"],
+        **{key: last[key] for key in ("held_out_loss", "accuracy", "baseline", "accuracy_by_depth", "baseline_by_depth")},
+    }
+    save_order_model(model.eval(), out, {"training": params, "figures": figures})
+    (out / "curve.json").write_text(json.dumps(curve, indent=1) + "\n", encoding="utf-8")
+    return {**figures, "train_s": time.perf_counter() - started}
