@@ -25,7 +25,9 @@ import torch
 from ray.util.metrics import Gauge
 
 from workers.errors import UserError
-from workers.stages import EvaluationResult, StageSession, run_stage
+from workers.stages import EvaluationResult, run_stage
+from workers.targets.load import load_target
+from workers.targets.target import Target
 
 PROGRESS_EVERY_S = 1.0
 JOURNAL_WAIT_S = 60.0
@@ -78,8 +80,8 @@ class Worker:
             os.sched_setaffinity(0, cores)
         torch.set_num_threads(threads)
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
-        self._session: StageSession | None = None
-        self._gauges = {key: Gauge(f"drafthouse_{key}", description, tag_keys=("node",)) for key, description in METRICS.items()}
+        self._gauges = {key: Gauge(f"drafthouse_{key}", text, tag_keys=("node",)) for key, text in METRICS.items()}
+        self._session = Session(self.device, self._gauges)
 
     def describe(self) -> dict[str, Any]:
         """The device and the software under it. Measurements are compared only within one `device_class`."""
@@ -104,7 +106,7 @@ class Worker:
             except Exception as error:  # a failed node must not take the worker and its loaded target down
                 log.error("%s failed\n%s", order.label, traceback.format_exc())
                 outcome = {"error": _one_line(error)}
-                self._session = None  # frees device memory that a failed stage may still hold
+                self._session = Session(self.device, self._gauges)  # frees memory that a failed stage may still hold
                 if self.device == "cuda":
                     torch.cuda.empty_cache()
             seconds = time.perf_counter() - begin
@@ -113,15 +115,15 @@ class Worker:
         return Outcome(key=order.key, seconds=seconds, started_at=started_at, **outcome)
 
     def _run(self, order: Order) -> dict[str, Any]:
-        session = self._prepare(order)
+        self._session.take(order)
         if order.artifact is None:
-            result = run_stage(order.kind, order.params, order.inputs, None, session)
+            result = run_stage(order.kind, order.params, order.inputs, None, self._session)
             return {"summary": result.summary, "result": result}
         temporary = order.artifact.with_name(f".tmp-{order.artifact.name[:16]}-{socket.gethostname()}-{os.getpid()}")
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
         try:
-            summary = run_stage(order.kind, order.params, order.inputs, temporary, session)
+            summary = run_stage(order.kind, order.params, order.inputs, temporary, self._session)
             manifest = write_manifest(temporary, order.kind, order.label, summary)
             if order.artifact.exists():  # an earlier worker, thought dead, was faster; its content is as good
                 shutil.rmtree(order.artifact)
@@ -130,28 +132,38 @@ class Worker:
             shutil.rmtree(temporary, ignore_errors=True)
         return {"summary": summary, "manifest": manifest}
 
-    def _prepare(self, order: Order) -> StageSession:
-        """The session that holds the loaded targets, told where this order's progress and journal go."""
-        if self._session is None:
-            self._session = StageSession(device=self.device, dtype="bfloat16" if self.device == "cuda" else "float32")
-        self._session.progress = _Progress(order, self._gauges)
-        self._session.journal = order.journal
-        return self._session
 
+class Session:
+    """What a worker lends its stages (see `workers.stages.StageSession`): the loaded target outlives the order."""
 
-class _Progress:
-    """Called by a stage after each piece of work; passes it on to a file for the driver and to Ray's metrics."""
-
-    def __init__(self, order: Order, gauges: dict[str, Gauge]) -> None:
-        self._order = order
+    def __init__(self, device: str, gauges: dict[str, Gauge]) -> None:
+        self.device = device
+        self.dtype = "bfloat16" if device == "cuda" else "float32"
+        self.journal: Path | None = None
         self._gauges = gauges
-        self._last = 0.0
+        self._order: Order | None = None
+        self._reported = 0.0
+        self._target: tuple[str, Target] | None = None
 
-    def __call__(self, done: int, total: int, **figures: float) -> None:
+    def take(self, order: Order) -> None:
+        self._order = order
+        self._reported = 0.0
+        self.journal = order.journal
+
+    def target(self, reference: dict | str, block_length: int) -> Target:
+        """The target, loaded if the worker does not hold it yet; it holds one at a time, since memory is what it fills."""
+        key = json.dumps([reference, block_length], sort_keys=True)
+        if self._target is None or self._target[0] != key:
+            self._target = None
+            self._target = (key, load_target(reference, block_length, self.device, self.dtype))
+        return self._target[1]
+
+    def progress(self, done: int, total: int, **figures: float) -> None:
+        """Passes a stage's progress on to a file, which the driver reads, and to Ray's metrics; at most once a second."""
         now = time.monotonic()
-        if now - self._last < PROGRESS_EVERY_S and done < total:
+        if self._order is None or (now - self._reported < PROGRESS_EVERY_S and done < total):
             return
-        self._last = now
+        self._reported = now
         path = self._order.progress
         temporary = path.with_suffix(".tmp")
         temporary.write_text(json.dumps({"key": self._order.key, "done": done, "total": total, "figures": figures}))
