@@ -13,11 +13,14 @@ TOP = 32
 class Conditionals:
     """The stale conditionals of one block: the last target distribution known while drafting (SPOT, section 4.2).
 
-    logits: fp32 [L, V] on the target's device, the mask id at -inf. All views are untempered and computed on first use.
+    logits: fp32 [L, V] on the target's device, the mask id at -inf; confidence fp32 [L] if it is known already. All views
+    are untempered and computed on first use.
     """
 
-    def __init__(self, logits: Tensor):
+    def __init__(self, logits: Tensor, confidence: Tensor | None = None):
         self.logits = logits
+        if confidence is not None:
+            self.confidence = confidence
 
     @cached_property
     def log_probs(self) -> Tensor:

@@ -17,7 +17,7 @@ class Step:
     """The target's transition at R states of one block, from one forward.
 
     states int64 [R, L]; logits fp32 [R, L, V], the mask id at -inf; confidence fp32 [R, L], the largest untempered
-    probability of every position, masked or not; committed bool [R, L].
+    probability of every position, masked or not (`confidences` is the same on the target's device); committed bool [R, L].
     """
 
     def __init__(
@@ -32,7 +32,8 @@ class Step:
         self.states = states
         self.logits = logits
         self.masked = states == mask_id
-        self.confidence = torch.softmax(logits, dim=-1).amax(dim=-1).cpu().numpy()
+        self.confidences = torch.softmax(logits, dim=-1).amax(dim=-1)
+        self.confidence = self.confidences.cpu().numpy()
         self.committed = rule(self.confidence, self.masked)
         self._temperature = temperature
         self._noise_rows = noise_rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Callable
 
 import torch
 import torch.nn.functional as F
@@ -25,10 +26,16 @@ class TransformerConfig:
     norm_eps: float = 1e-6
 
 
+# (q, k, v) [B, heads, Q or K, D] -> mixed values [B, heads, Q, D].
+Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
 class KVCache:
     """Keys and values of the first `length` positions of `batch` sequences, preallocated.
 
-    Keys are stored after RoPE. A cache of batch 1 serves any number of replicas of its sequence.
+    Keys are stored after RoPE. A forward over fewer rows than `batch` uses the first ones. A cache of batch 1 serves any
+    number of replicas of its sequence, at the price of copying the prefix in every forward; a cache with one row per
+    replica, kept equal by `replicate`, saves the copies.
     """
 
     def __init__(self, config: TransformerConfig, batch: int, capacity: int, device: torch.device, dtype: torch.dtype):
@@ -45,7 +52,7 @@ class KVCache:
 
         The caller advances `length` once all layers have run.
         """
-        cached_k, cached_v = self.data[layer]
+        cached_k, cached_v = self.data[layer, :, : k.shape[0]]
         end = self.length + k.shape[2]
         if cached_k.shape[0] == k.shape[0] and end <= self.capacity:
             # Scratch space behind `length` saves a copy of the whole prefix.
@@ -57,6 +64,10 @@ class KVCache:
         prefix_k = cached_k[:, :, : self.length].expand(k.shape[0], -1, -1, -1)
         prefix_v = cached_v[:, :, : self.length].expand(v.shape[0], -1, -1, -1)
         return torch.cat([prefix_k, k], dim=2), torch.cat([prefix_v, v], dim=2)
+
+    def replicate(self, start: int) -> None:
+        """Copy positions start .. length - 1 of the first row to every other row."""
+        self.data[:, :, 1:, :, start : self.length] = self.data[:, :, :1, :, start : self.length]
 
 
 def rope_table(config: TransformerConfig) -> tuple[Tensor, Tensor]:
@@ -98,17 +109,20 @@ class Layer(nn.Module):
         self.gate_up = nn.Linear(config.hidden_size, 2 * config.intermediate_size, bias=False)
         self.down = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
 
-    def attend(self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | None, cache, index: int, store: int) -> Tensor:
+    def attend(self, x: Tensor, rope: tuple[Tensor, Tensor], mask, cache, index: int, store: int) -> Tensor:
         batch, length, _ = x.shape
         q, k, v = self.qkv(x).view(batch, length, -1, self.head_dim).transpose(1, 2).split(self.heads, dim=1)
-        q = rotate(self.q_norm(q), *rope).to(v.dtype)
-        k = rotate(self.k_norm(k), *rope).to(v.dtype)
+        q = rotate(self.q_norm(q), *rope)
+        k = rotate(self.k_norm(k), *rope)
         if cache is not None:
             k, v = cache.extend(index, k, v, store)
-        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=self.heads[0] != self.heads[1])
+        if callable(mask):
+            mixed = mask(q, k, v)
+        else:
+            mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=self.heads[0] != self.heads[1])
         return self.out(mixed.transpose(1, 2).reshape(batch, length, -1))
 
-    def forward(self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | None, cache, index: int, store: int) -> Tensor:
+    def forward(self, x: Tensor, rope: tuple[Tensor, Tensor], mask, cache, index: int, store: int) -> Tensor:
         x = x + self.attend(self.attention_norm(x), rope, mask, cache, index, store)
         gate, up = self.gate_up(self.mlp_norm(x)).chunk(2, dim=-1)
         return x + self.down(F.silu(gate) * up)
@@ -135,25 +149,29 @@ class Transformer(nn.Module):
         self,
         tokens: Tensor,
         positions: Tensor,
-        mask: Tensor | None = None,
+        mask: Tensor | Attention | None = None,
         cache: KVCache | None = None,
         store: int = 0,
         keep: int | None = None,
+        select: Tensor | None = None,
     ) -> Tensor:
         """Logits [B, Q or keep, V] in the model's dtype.
 
         tokens [B, Q] and positions [Q] are int64; `mask` is bool, broadcastable to [B, heads, Q, K], True where the
         query sees the key (None: everything), with K = cache.length + Q. The first `store` of the Q positions stay in
-        the cache. `keep` restricts the logits to the last `keep` positions.
+        the cache. `keep` restricts the logits to the last `keep` positions; `select` (bool [B, Q]) to N positions,
+        whose logits are then [N, V]. A function in place of the mask computes the attention itself.
         """
-        rope = (self.cos[positions], self.sin[positions])
         x = self.embed(tokens)
+        rope = (self.cos[positions].to(x.dtype), self.sin[positions].to(x.dtype))
         for index, layer in enumerate(self.layers):
             x = layer(x, rope, mask, cache, index, store)
         if store:
             cache.length += store
         if keep is not None:
             x = x[:, -keep:] if keep else x[:, :0]
+        if select is not None:
+            x = x[select]
         return self.head(self.norm(x))
 
 

@@ -1,0 +1,154 @@
+"""The one decode loop: drafters, verifiers, commit rules and layouts plug in (SPOT, sections 4.2, 4.3 and D.2-D.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from workers.decoding.conditionals import Conditionals
+from workers.decoding.context import PrefixContext
+from workers.decoding.journal import BlockJournal
+from workers.decoding.noise import GumbelNoise
+from workers.decoding.records import BlockStats, Decoded, DecodeSettings, Round, answer_share
+from workers.decoding.transition import Transition
+from workers.decoding.tree import DraftTree
+from workers.drafters import Drafter, DraftRequest
+from workers.errors import UserError
+from workers.verifiers import Verifier
+
+if TYPE_CHECKING:
+    from workers.targets.target import Target
+
+
+@torch.inference_mode()
+def decode(
+    target: Target,
+    prompt_tokens: Sequence[int],
+    settings: DecodeSettings,
+    drafter: Drafter,
+    verifier: Verifier,
+    noise: GumbelNoise,
+) -> Decoded:
+    """Decode one sample.
+
+    The blocks are aligned to position 0, so that the prompt's tail shares the first block, and the last block is filled
+    to its end. The first forward of a block is undrafted; every later one verifies the drafts made from the conditionals
+    of the state the previous one stopped at. Raises UserError if prompt and generation do not fit the target.
+    """
+    length = target.block_length
+    end = -(-(len(prompt_tokens) + settings.generation_length) // length) * length
+    check_prompt(target, prompt_tokens, end)
+    began = perf_counter()
+    replicas = 1 + settings.budget if settings.layout == "batch" else 1
+    context = PrefixContext(target, end, replicas)
+    transition = Transition(settings.commit_rule, settings.temperature, noise, target.mask_id, target.device)
+    decoder = BlockDecoder(target, settings, context, transition, drafter, verifier)
+    tokens = list(prompt_tokens)
+    first = len(tokens) // length * length
+    context.prefill(tokens[:first])
+    rounds: list[Round] = []
+    blocks: list[BlockStats] = []
+    stop_position: int | None = None
+    for block, start in enumerate(range(first, end, length)):
+        state = np.full(length, target.mask_id, dtype=np.int64)
+        tail = tokens[start:]
+        state[: len(tail)] = tail
+        final, stats = decoder.decode(block, start, state, rounds)
+        blocks.append(stats)
+        new = final[len(tail) :].tolist()
+        if stop_position is None:
+            stop_position = next((len(tokens) + i for i, token in enumerate(new) if token in target.stop_ids), None)
+        tokens += new
+        if settings.stop == "eos" and stop_position is not None:
+            break
+        context.finish(tokens[start:])
+    return Decoded(
+        tokens=tokens[len(prompt_tokens) :],
+        nfe=len(rounds),
+        nfe_answer=answer_share(rounds, stop_position),
+        store_passes=context.store_passes,
+        wall_s=perf_counter() - began,
+        draft_s=sum(r.draft_s for r in rounds),
+        forward_s=sum(r.forward_s for r in rounds),
+        rounds=rounds,
+        blocks=blocks,
+    )
+
+
+def check_prompt(target: Target, prompt_tokens: Sequence[int], end: int) -> None:
+    """Raise UserError if a sequence of `end` positions does not fit the target, or the prompt holds the mask id."""
+    if end > target.max_positions:
+        raise UserError(
+            f"target {target.name}: a prompt of {len(prompt_tokens)} tokens and its generation need {end} positions, the "
+            f"target has {target.max_positions}; lower generation_length or drop the sample"
+        )
+    if target.mask_id in prompt_tokens:
+        raise UserError(f"target {target.name}: the prompt contains the mask token (id {target.mask_id})")
+
+
+class BlockDecoder:
+    """Decodes the blocks of one sample, round by round."""
+
+    def __init__(
+        self,
+        target: Target,
+        settings: DecodeSettings,
+        context: PrefixContext,
+        transition: Transition,
+        drafter: Drafter,
+        verifier: Verifier,
+    ):
+        self._mask_id = target.mask_id
+        self._synchronise = torch.cuda.synchronize if target.device.type == "cuda" else (lambda: None)
+        self._settings = settings
+        self._context = context
+        self._transition = transition
+        self._drafter = drafter
+        self._verifier = verifier
+
+    def decode(self, block: int, start: int, state: np.ndarray, rounds: list[Round]) -> tuple[np.ndarray, BlockStats]:
+        """Fill `state` int64 [L], the block at absolute position `start`; its rounds are appended to `rounds`."""
+        self._transition.open_block(start, len(state))
+        journal = BlockJournal(block, start)
+        stale: Conditionals | None = None
+        last = -1
+        while (masked := state == self._mask_id).any():
+            drafting = perf_counter()
+            tree = self._draft(state, masked, stale, last)
+            states = self._replicas(state, tree)
+            forwarding = perf_counter()
+            logits = self._context.forward(states, start, self._settings.layout)
+            self._synchronise()
+            done = perf_counter()
+            drafted = 1 + len(tree)
+            step = self._transition.step(states[:drafted], logits[:drafted])
+            walk = self._verifier.walk(tree, step)
+            seconds = (forwarding - drafting, done - forwarding)
+            rounds.append(journal.add(tree, step, walk, stale, len(states), *seconds))
+            state, last = walk.state, int(walk.steps[-1][-1])
+            stale = Conditionals(logits[walk.last + 1], step.confidences[walk.last + 1])
+        return state, journal.stats()
+
+    def _draft(self, state: np.ndarray, masked: np.ndarray, stale: Conditionals | None, last: int) -> DraftTree:
+        settings = self._settings
+        if stale is None or settings.budget == 0:
+            return DraftTree.empty(len(state))
+        tokens, probs = self._verifier.hypotheses(
+            stale, settings.temperature, self._transition.noise_rows, self._drafter.hedge
+        )
+        tree = self._drafter.draft(DraftRequest(state, masked, stale, tokens, probs, settings.budget, last))
+        if len(tree) > settings.budget:
+            raise ValueError(f"{type(self._drafter).__name__} drafted {len(tree)} states on a budget of {settings.budget}")
+        return tree
+
+    def _replicas(self, state: np.ndarray, tree: DraftTree) -> np.ndarray:
+        """States [R, L] of the next forward: the root, the drafts and, if padded, dummy copies of the root."""
+        drafted_round = len(tree) > 0
+        dummies = self._settings.budget - len(tree) if self._settings.padded and drafted_round else 0
+        if not drafted_round:
+            return state[None]
+        return np.concatenate([state[None], tree.states, np.broadcast_to(state, (dummies, len(state)))])
