@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from pipeline import facts, grid
-from pipeline.names import DRAFTERS, VERIFIERS, nearest
+from pipeline.names import VERIFIERS, nearest
+from pipeline.settings import BUILT_IN
 from pipeline.yaml_source import KeyPath, Problem, Source
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def _check_lengths(spec: Spec, source: Source) -> Iterator[Finding]:
 
 def _check_drafters(spec: Spec, source: Source) -> Iterator[Finding]:
     written = source.data.get("drafters")  # labels count as known even where their options are wrong
-    known = list(dict.fromkeys((*DRAFTERS, *(written if isinstance(written, dict) else ()))))
+    known = list(dict.fromkeys(("none", *BUILT_IN, *(written if isinstance(written, dict) else ()))))
     for index, label in enumerate(spec.drafter):
         if label not in known:
             yield item_path(source, "drafter", index), f"unknown drafter '{label}'" + nearest(label, known)
@@ -104,8 +105,18 @@ def _check_labels(spec: Spec, source: Source) -> Iterator[Finding]:
     for label, options in spec.drafters.items():
         if label in ("none", "control"):
             yield ("drafters", label), f"'{label}' names the draft-free control; choose another label"
-        elif label in DRAFTERS and options.kind != label:
+        elif label in BUILT_IN and options.kind != label:
             yield ("drafters", label), f"'{label}' is a built-in drafter, so its kind cannot be '{options.kind}'"
+
+
+def _check_methods_differ(spec: Spec, source: Source) -> Iterator[Finding]:
+    seen: dict[str, str] = {}
+    for index, label in enumerate(spec.drafter):
+        if label in spec.drafters or label in BUILT_IN:
+            settings = spec.drafter_settings(label).model_dump_json()
+            if settings in seen:
+                yield item_path(source, "drafter", index), f"'{label}' is the same drafter as '{seen[settings]}'"
+            seen[settings] = label
 
 
 def _check_verifiers(spec: Spec, source: Source) -> Iterator[Finding]:
@@ -154,6 +165,7 @@ _CHECKS: tuple[tuple[frozenset[str], Callable[[Spec, Source], Iterator[Finding]]
     (frozenset({"target", "block_length", "generation_length"}), _check_lengths),
     (frozenset({"drafter"}), _check_drafters),
     (frozenset({"drafters"}), _check_labels),
+    (frozenset({"drafter", "drafters"}), _check_methods_differ),
     (frozenset({"verifier"}), _check_verifiers),
     (frozenset({"drafter", "budget"}), _check_budget),
     (frozenset({"drafter", "control"}), _check_control),

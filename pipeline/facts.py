@@ -64,10 +64,10 @@ def stage_version(kind: str) -> int:
     return STAGE_VERSIONS[kind]
 
 
-def _target_digest(reference: str) -> str:
+def _target_digest(target: TargetRef) -> str:
     from workers.targets.digest import target_digest
 
-    return target_digest(json.loads(reference))
+    return target_digest(target.reference)
 
 
 def _samples_digest(task: str, split: str, first: int, count: int) -> str:

@@ -78,11 +78,6 @@ def unmatched(spec: Spec) -> list[int]:
     return [index for index, entry in enumerate(spec.exclude) if not any(_matches(run, entry) for run in runs)]
 
 
-def drafter_kind(spec: Spec, label: str) -> str:
-    """The built-in drafter behind a label."""
-    return spec.drafters[label].kind if label in spec.drafters else label
-
-
 def _methods(spec: Spec) -> Iterator[Run]:
     """The product of all lists for every drafter but `none`, seeds before drafters before budgets."""
     labels = [label for label in spec.drafter if label != "none"]
@@ -90,14 +85,14 @@ def _methods(spec: Spec) -> Iterator[Run]:
         for seed, label, budget, verifier, padded, layout in itertools.product(
             spec.seed, labels, spec.budget, spec.verifier, spec.padded, spec.layout
         ):
-            options = spec.drafters.get(label)
+            settings = spec.drafter_settings(label)
             cell = Cell(
                 **shared,
                 method=label,
-                drafter=drafter_kind(spec, label),
+                drafter=settings.kind,
                 verifier=canonical_verifier(verifier, shared["temperature"]),
                 budget=budget,
-                floor=getattr(options, "floor", 0.0),
+                floor=getattr(settings, "floor", 0.0),
                 padded=padded,
                 layout=layout,
             )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-DRAFTERS = ("none", "spot", "spiffy", "chain", "tree")
 VERIFIERS = ("auto", "greedy", "uncoupled", "coupled")
 
 

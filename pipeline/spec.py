@@ -12,6 +12,7 @@ from pydantic import PrivateAttr, ValidationError
 from pipeline import checks
 from pipeline.names import nearest
 from pipeline.settings import (
+    BUILT_IN,
     Cache,
     CommitRule,
     Control,
@@ -63,6 +64,10 @@ class Spec(Section):
     control: Control = Control()
 
     _source: Source = PrivateAttr()
+
+    def drafter_settings(self, label: str) -> Drafter:
+        """The drafter and options behind a label of the grid; KeyError for the control, which has none."""
+        return self.drafters[label] if label in self.drafters else BUILT_IN[label]
 
     @property
     def source(self) -> Source:
@@ -128,8 +133,8 @@ def _problem(detail: Any, source: Source, readers: dict[int, type[Section]]) -> 
     if kind == "union_tag_not_found":
         return source.problem(path + ("kind",), "required, but missing")
     if kind == "union_tag_invalid":
-        tag, expected = detail["ctx"]["tag"], ("spot", "spiffy", "chain", "tree")
-        return source.problem(path + ("kind",), f"unknown kind {show(tag)}" + nearest(str(tag), expected))
+        tag = detail["ctx"]["tag"]
+        return source.problem(path + ("kind",), f"unknown kind {show(tag)}" + nearest(tag, BUILT_IN))
     message = detail["msg"].removeprefix("Input ")
     if kind in ("model_type", "dict_type", "model_attributes_type"):
         message = "should be a mapping of settings"

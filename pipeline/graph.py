@@ -1,0 +1,267 @@
+"""From a spec to its task graph: one node per piece of work, each with an identity that names its output.
+
+The identity is a SHA-256 over what determines the output: kind, stage version, settings, identities of the upstream nodes,
+digests of target and samples. Names, paths, hosts, resources, comments and the order of a file are not in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from typing import Any
+
+from pipeline.facts import Facts, executes_code, stage_version
+from pipeline.grid import Run, expand
+from pipeline.settings import Section, TargetRef
+from pipeline.spec import Spec
+from workers.errors import UserError
+
+
+@dataclass(frozen=True)
+class Node:
+    """One piece of work.
+
+    params: what the stage gets, JSON-able. inputs: role -> identity (or identities) of the nodes whose artifacts it reads.
+    determinants: the document that is hashed into `identity`; two nodes of one label differ exactly where these do.
+    cell: the cell columns of an evaluate node, with `floor` still "calibrated" where calibration decides it.
+    timing_sensitive: wall time is the result, so the device must not be shared. priority: the lower starts first.
+    """
+
+    kind: str
+    label: str
+    params: dict[str, Any]
+    inputs: Mapping[str, str | list[str]]
+    identity: str
+    determinants: dict[str, Any]
+    priority: int = 0
+    cell: dict[str, Any] | None = None
+    seed: int | None = None
+    timing_sensitive: bool = False
+    limited: bool = False
+
+    @property
+    def upstream(self) -> tuple[str, ...]:
+        """Identities of the nodes it needs, without repeats."""
+        return tuple(dict.fromkeys(_flat(self.inputs.values())))
+
+    @property
+    def target_digest(self) -> str | None:
+        """Digest of the target's files, or the identity of the node that builds them; None where no target is decoded."""
+        return self.determinants.get("target") or self.inputs.get("target")
+
+    @property
+    def sample_digest(self) -> str:
+        """Digest of the contents of the samples it reads."""
+        return digest(self.determinants["samples"])
+
+    @property
+    def is_control(self) -> bool:
+        return self.cell is not None and self.cell["drafter"] == "none"
+
+
+@dataclass(frozen=True)
+class Graph:
+    """All nodes of a spec: upstream before downstream, one per identity, in the order they should start."""
+
+    nodes: tuple[Node, ...]
+
+    @cached_property
+    def by_identity(self) -> dict[str, Node]:
+        return {node.identity: node for node in self.nodes}
+
+    @cached_property
+    def identity(self) -> str:
+        """Names the experiment by all it computes: equal for two specs that ask for the same nodes."""
+        return digest(sorted(self.by_identity))
+
+    def downstream(self, identity: str) -> set[str]:
+        """Identities of all nodes that directly or indirectly read that node."""
+        reached = {identity}
+        for node in self.nodes:
+            if reached & set(node.upstream):
+                reached.add(node.identity)
+        return reached - {identity}
+
+
+def build_graph(spec: Spec, limit: int | None = None, facts: Facts | None = None) -> Graph:
+    """The task graph of a spec. `limit` evaluates only the first so many samples and marks those runs.
+
+    Raises UserError if a target or task cannot be read.
+    """
+    if limit is not None and limit < 1:
+        raise UserError(f"limit: should be a positive number of samples, got {limit}")
+    builder = _Builder(spec, facts or Facts(), limit)
+    for run in expand(spec):
+        builder.evaluate(run)
+    nodes = sorted(builder.nodes.values(), key=lambda node: _ORDER.index(node.kind))
+    return Graph(tuple(replace(node, priority=index) for index, node in enumerate(nodes)))
+
+
+def digest(document: Any) -> str:
+    """SHA-256 (hex) of the canonical JSON of a document."""
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class _Builder:
+    """Collects the nodes that the runs of a spec need; every method returns the identity of the node it makes."""
+
+    def __init__(self, spec: Spec, facts: Facts, limit: int | None) -> None:
+        self.spec = spec
+        self.facts = facts
+        self.limited = limit is not None and limit < spec.samples
+        self.samples = limit if self.limited else spec.samples
+        self.targets = {target.name: target for target in spec.target}
+        self.nodes: dict[str, Node] = {}
+        self.train = cache(self._train)
+
+    def evaluate(self, run: Run) -> str:
+        cell, target = run.cell, self.targets[run.cell.target]
+        inputs: dict[str, Any] = {}
+        if cell.drafter == "spot":
+            inputs["order_model"] = self.train(target, cell.block_length)
+            if cell.floor == "calibrated":
+                inputs["floor"] = self.calibrate_floor(target, cell.block_length, cell.method)
+        elif cell.drafter == "spiffy":
+            inputs["spiffy"] = self.calibrate_spiffy(target, cell.block_length)
+        settings = {key: value for key, value in cell.columns.items() if key not in ("target", "method")}
+        params = {
+            **settings,
+            "drafter_options": _options(self.spec, cell.method),
+            "split": "test",
+            "first": 0,
+            "samples": self.samples,
+            "seed": run.seed,
+            "allow_code_execution": executes_code(cell.task),
+        }
+        pools = [{"task": cell.task, "split": "test", "first": 0, "count": self.samples}]
+        return self._add(
+            "evaluate",
+            run_label(self.spec, run),
+            params,
+            inputs,
+            target,
+            pools,
+            cell=cell.columns,
+            seed=run.seed,
+            timing_sensitive=True,
+            limited=self.limited,
+        )
+
+    def pretrain(self, target: TargetRef) -> str:
+        settings = self.spec.stages.pretrain.model_dump(mode="json", exclude_none=True)
+        return self._add("pretrain", f"pretrain/{target.name}", {"embedded": target.name, **settings}, {})
+
+    def collect(self, target: TargetRef, block_length: int, shard: int) -> str:
+        stage = self.spec.stages.collect
+        start = shard * stage.shard_prompts
+        pools = deal(stage.task, "pool", start, min(start + stage.shard_prompts, stage.prompts))
+        params = {**_fields(stage, {"task", "prompts", "shard_prompts"}), "block_length": block_length, "pools": pools}
+        label = self._stage_label("collect", target, block_length)
+        return self._add("collect", f"{label}/shard-{shard}", params, {}, target, pools)
+
+    def _train(self, target: TargetRef, block_length: int) -> str:
+        collect = self.spec.stages.collect
+        shards = [self.collect(target, block_length, shard) for shard in range(-(-collect.prompts // collect.shard_prompts))]
+        params = _fields(self.spec.stages.train)
+        return self._add("train", self._stage_label("train", target, block_length), params, {"shards": shards})
+
+    def calibrate_spiffy(self, target: TargetRef, block_length: int) -> str:
+        stage = self.spec.stages.calibrate_spiffy
+        pools = deal(stage.task, "calibration", 0, stage.prompts)
+        params = {**_fields(stage, {"task", "prompts"}), "block_length": block_length, "pools": pools}
+        label = self._stage_label("calibrate-spiffy", target, block_length)
+        return self._add("calibrate-spiffy", label, params, {}, target, pools)
+
+    def calibrate_floor(self, target: TargetRef, block_length: int, method: str) -> str:
+        stage = self.spec.stages.calibrate_floor
+        pools = deal(stage.task, "calibration", 0, stage.prompts)
+        params = {
+            **_fields(stage, {"task", "prompts"}),
+            "block_length": block_length,
+            "pools": pools,
+            "drafter_options": _options(self.spec, method),
+        }
+        label = f"{self._stage_label('calibrate-floor', target, block_length)}/{method}"
+        inputs = {"order_model": self.train(target, block_length)}
+        measured = stage.cost == "measured"
+        return self._add("calibrate-floor", label, params, inputs, target, pools, timing_sensitive=measured)
+
+    def _stage_label(self, kind: str, target: TargetRef, block_length: int) -> str:
+        return f"{kind}/{target.name}" + (f"/b{block_length}" if len(self.spec.block_length) > 1 else "")
+
+    def _add(
+        self,
+        kind: str,
+        label: str,
+        params: dict[str, Any],
+        inputs: dict[str, Any],
+        target: TargetRef | None = None,
+        pools: Iterable[Mapping[str, Any]] = (),
+        **about: Any,
+    ) -> str:
+        determinants = {"kind": kind, "version": stage_version(kind), "params": params}
+        if target is not None:
+            params = {**params, "target": target.reference}
+            if self._must_pretrain(target):
+                inputs = {**inputs, "target": self.pretrain(target)}
+            else:
+                determinants["target"] = self.facts.target_digest(target)
+        determinants["upstream"] = inputs
+        determinants["samples"] = [self.facts.samples_digest(**pool) for pool in pools]
+        if about.get("limited"):
+            determinants["limited"] = True
+        identity = digest(determinants)
+        if identity not in self.nodes:
+            self.nodes[identity] = Node(kind, label, params, inputs, identity, determinants, **about)
+        return identity
+
+    def _must_pretrain(self, target: TargetRef) -> bool:
+        return target.checkpoint is None and (self.spec.pretrain or not self.facts.has_weights(target))
+
+
+def run_label(spec: Spec, run: Run) -> str:
+    """evaluate/tiny-math/spot/D8/T0/s0, plus a part for every other setting that has several values in this spec."""
+    cell = run.cell
+    several = {key for key in Spec.model_fields if isinstance(getattr(spec, key), tuple) and len(getattr(spec, key)) > 1}
+    parts = ["evaluate", *([cell.target] if "target" in several else []), cell.task, cell.method]
+    if not cell.is_control:
+        parts.append(f"D{cell.budget}")
+        parts += [cell.verifier] if "verifier" in several else []
+        parts += [cell.layout] if "layout" in several else []
+        parts += ["padded" if cell.padded else "unpadded"] if "padded" in several else []
+    parts += [cell.stop] if "stop" in several else []
+    parts += [f"G{cell.generation_length}"] if "generation_length" in several else []
+    parts += [f"b{cell.block_length}"] if "block_length" in several else []
+    return "/".join([*parts, f"T{cell.temperature:g}", f"s{run.seed}"])
+
+
+def deal(tasks: Iterable[str], split: str, start: int, stop: int) -> list[dict[str, Any]]:
+    """Prompts `start` to `stop` (exclusive) of a stream dealt to the tasks in turn, as one pool per task."""
+    tasks = list(tasks)
+    pools = []
+    for turn, task in enumerate(tasks):
+        first, end = (-(-max(0, index - turn) // len(tasks)) for index in (start, stop))
+        if end > first:
+            pools.append({"task": task, "split": split, "first": first, "count": end - first})
+    return pools
+
+
+def _fields(section: Section, without: set[str] | None = None) -> dict[str, Any]:
+    return section.model_dump(mode="json", exclude=without)
+
+
+def _options(spec: Spec, method: str) -> dict[str, Any]:
+    """What the drafter of a method is made with, but its floor; defaults are written out, so that stating one changes nothing."""
+    return spec.drafter_settings(method).model_dump(mode="json", exclude={"kind", "floor"}) if method != "control" else {}
+
+
+_ORDER = ("pretrain", "collect", "train", "calibrate-spiffy", "calibrate-floor", "evaluate")
+
+
+def _flat(inputs: Iterable[str | list[str]]) -> Iterable[str]:
+    for value in inputs:
+        yield from [value] if isinstance(value, str) else value
