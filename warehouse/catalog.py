@@ -1,0 +1,76 @@
+"""What the warehouse offers to SQL: tables and views with the comments of their .sql files."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from warehouse.errors import WarehouseError
+from warehouse.snapshot import connect
+
+# In order of creation: a view may use those before it.
+VIEWS = (
+    "runs", "nodes", "t_quantiles", "run_rounds", "controls", "paired", "unpaired", "outliers", "drift", "audit",
+    "selected", "cells", "main_table", "comparisons", "acceptance_by_block", "timing_split",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TableDocument:
+    """A table or view: `kind` is "table" or "view", `columns` maps each column to its meaning, `rows` may be unknown."""
+
+    name: str
+    kind: str
+    summary: str
+    columns: dict[str, str]
+    rows: int | None = None
+
+
+def tables(home: Path | str | None = None) -> list[TableDocument]:
+    """Every view and table with its documentation, views first; with the row count where `home` has a snapshot."""
+    documents = [*(_document(name, "view", view_sql(name)) for name in VIEWS), *table_documents()]
+    documents = list({document.name: document for document in documents}.values())
+    counts = _row_counts(Path(home)) if home is not None else {}
+    return [TableDocument(d.name, d.kind, d.summary, d.columns, counts.get(d.name)) for d in documents]
+
+
+def view_sql(name: str) -> str:
+    """The file that defines view `name`."""
+    return (files("warehouse") / "views" / f"{name}.sql").read_text("utf-8")
+
+
+def table_documents() -> list[TableDocument]:
+    """The base tables, documented by the schema files; a later file may add columns to an earlier table."""
+    texts = [entry.read_text("utf-8") for entry in (files("warehouse") / "schema").iterdir() if entry.name.endswith(".sql")]
+    headers = re.findall(r"^-- (\w+): ", "\n".join(texts), re.M)
+    return [_document(name, "table", "\n".join(texts)) for name in headers if name != "view_state"]
+
+
+def _document(name: str, kind: str, text: str) -> TableDocument:
+    """Parse `-- name: summary` and the indented `--   column   meaning` lines below it, continued lines included."""
+    header = re.search(rf"^-- {name}: ((?:.|\n)*?)\n(?!--)", text, re.M)
+    summary: list[str] = []
+    columns: dict[str, str] = {}
+    current = None
+    for line in header.group(1).splitlines() if header else []:
+        body = line.removeprefix("--")
+        if match := re.match(r"   (\w+(?:, \w+)*) {2,}(\S.*)", body):
+            names = match[1].split(", ")
+            columns |= dict.fromkeys(names, match[2])
+            current = names
+        elif current and body.startswith("    "):
+            columns |= {column: f"{columns[column]} {body.strip()}" for column in current}
+        elif not current:
+            summary.append(body.strip())
+    return TableDocument(name, kind, " ".join(summary), columns)
+
+
+def _row_counts(home: Path) -> dict[str, int]:
+    try:
+        connection = connect(home)
+    except WarehouseError:
+        return {}
+    with connection:
+        return dict(connection.execute("SELECT table_name, estimated_size FROM duckdb_tables()").fetchall())
