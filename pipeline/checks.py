@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from pipeline import facts, grid
-from pipeline.names import VERIFIERS, nearest
+from pipeline.names import VERIFIERS, unknown
 from pipeline.settings import BUILT_IN
 from pipeline.yaml_source import KeyPath, Problem, Source
 
@@ -40,7 +40,7 @@ def _check_tasks(spec: Spec, source: Source) -> Iterator[Finding]:
     known = facts.known_tasks()
     for index, task in enumerate(spec.task):
         if task not in known:
-            yield item_path(source, "task", index), f"unknown task '{task}'" + nearest(task, known)
+            yield item_path(source, "task", index), unknown("task", task, known)
 
 
 def _check_permission(spec: Spec, source: Source) -> Iterator[Finding]:
@@ -52,7 +52,9 @@ def _check_permission(spec: Spec, source: Source) -> Iterator[Finding]:
 
 def _check_samples(spec: Spec, source: Source) -> Iterator[Finding]:
     for index, task in enumerate(spec.task):
-        available = facts.count_samples(task, "test", spec.samples) if task in facts.known_tasks() else spec.samples
+        if task not in facts.known_tasks():
+            continue
+        available = facts.count_samples(task, "test", spec.samples)
         if available == 0:
             yield item_path(source, "task", index), f"'{task}' has no test samples: its data set is empty"
         elif available < spec.samples:
@@ -64,15 +66,18 @@ def _check_stage_tasks(spec: Spec, source: Source) -> Iterator[Finding]:
     for stage in ("collect", "calibrate_spiffy", "calibrate_floor"):
         for task in getattr(spec.stages, stage).task:
             if task not in known:
-                yield ("stages", stage, "task"), f"unknown task '{task}'" + nearest(task, known)
+                yield ("stages", stage, "task"), unknown("task", task, known)
 
 
 def _check_targets(spec: Spec, source: Source) -> Iterator[Finding]:
+    names = [target.name for target in spec.target]
     for index, target in enumerate(spec.target):
         path = item_path(source, "target", index)
+        if target.name in names[:index]:
+            yield path + ("name",), f"two targets are called '{target.name}'"
         if target.checkpoint is None and target.name not in facts.PACKAGED:
             hint = "; a target of your own is {checkpoint: DIRECTORY, name: LABEL}"
-            yield path, f"unknown target '{target.name}'" + nearest(target.name, facts.PACKAGED) + hint
+            yield path, unknown("target", target.name, facts.PACKAGED) + hint
         elif target.checkpoint is not None and target.name in facts.PACKAGED:
             yield path + ("name",), f"'{target.name}' is the name of a packaged target; choose another label"
         elif target.checkpoint is not None and not (facts.target_directory(target) / "config.json").is_file():
@@ -81,8 +86,8 @@ def _check_targets(spec: Spec, source: Source) -> Iterator[Finding]:
 
 def _check_lengths(spec: Spec, source: Source) -> Iterator[Finding]:
     for target in spec.target:
-        config = facts.target_config(target) if target.checkpoint or target.name in facts.PACKAGED else {}
-        own = config.get("block_size") if target.checkpoint is None else None
+        config = facts.target_config(target)
+        own = facts.PACKAGED.get(target.name) if target.checkpoint is None else None
         for index, length in enumerate(spec.block_length):
             if own and length != own:
                 yield item_path(source, "block_length", index), f"'{target.name}' has block length {own}, got {length}"
@@ -98,7 +103,7 @@ def _check_drafters(spec: Spec, source: Source) -> Iterator[Finding]:
     known = list(dict.fromkeys(("none", *BUILT_IN, *(written if isinstance(written, dict) else ()))))
     for index, label in enumerate(spec.drafter):
         if label not in known:
-            yield item_path(source, "drafter", index), f"unknown drafter '{label}'" + nearest(label, known)
+            yield item_path(source, "drafter", index), unknown("drafter", label, known)
 
 
 def _check_labels(spec: Spec, source: Source) -> Iterator[Finding]:
@@ -123,7 +128,7 @@ def _check_verifiers(spec: Spec, source: Source) -> Iterator[Finding]:
     for index, verifier in enumerate(spec.verifier):
         if verifier not in VERIFIERS:
             path = item_path(source, "verifier", index)
-            yield path, f"unknown verifier '{verifier}'" + nearest(verifier, VERIFIERS)
+            yield path, unknown("verifier", verifier, VERIFIERS)
 
 
 def _check_budget(spec: Spec, source: Source) -> Iterator[Finding]:

@@ -8,6 +8,17 @@ from collections.abc import Iterable
 VERIFIERS = ("auto", "greedy", "uncoupled", "coupled")
 
 
+# Words of the field that name a drafter or verifier which this version does not have.
+UNAVAILABLE = ("oracle-position", "oracle-token", "oracle-joint", "trajectory", "rejection")
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> str:
+    """The message for a name that is not one of the known ones."""
+    if name in UNAVAILABLE:
+        return f"{what} '{name}' is not available; valid here: {', '.join(known)}"
+    return f"unknown {what} '{name}'" + nearest(name, known)
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """'; did you mean ...?' with the closest known name, or the list of all of them."""
     known = list(known)

@@ -56,7 +56,7 @@ def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def show_item(value: Any) -> str:
-    return value.name if isinstance(value, TargetRef) else show(value)
+    return show(value.name if isinstance(value, TargetRef) else value)
 
 
 def _target(value: Any) -> Any:
@@ -242,6 +242,8 @@ class CalibrateSpiffy(Section):
     prompts: Positive = 50
     nodes: Positive = 24
     lookahead: Positive = 6
+    token_ranks: Positive = 8
+    batch: Positive = 16
     generation_length: Positive = 256
 
 

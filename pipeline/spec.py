@@ -96,12 +96,22 @@ def _validate(source: Source, overrides: Iterable[str]) -> Spec:
     for assignment in overrides:
         override(source, assignment)
     source.data.setdefault("name", Path(source.name).stem)
+    _resolve_checkpoints(source)
     problems = list(source.problems)
     spec, broken = _build(source, problems)
     problems += checks.find_problems(spec, source, broken)
     if problems:
         raise SpecError(problems)
     return spec
+
+
+def _resolve_checkpoints(source: Source) -> None:
+    """Makes the checkpoint directories of the document absolute, so that a spec works from any directory."""
+    targets = source.data.get("target")
+    for index, target in enumerate(targets if isinstance(targets, list) else [targets]):
+        if isinstance(target, dict) and isinstance(target.get("checkpoint"), str):
+            path = ("target", index, "checkpoint") if isinstance(targets, list) else ("target", "checkpoint")
+            target["checkpoint"] = str(source.base_directory(path) / Path(target["checkpoint"]).expanduser())
 
 
 def _build(source: Source, problems: list[Problem]) -> tuple[Spec, frozenset[str]]:
@@ -135,6 +145,8 @@ def _problem(detail: Any, source: Source, readers: dict[int, type[Section]]) -> 
     if kind == "union_tag_invalid":
         tag = detail["ctx"]["tag"]
         return source.problem(path + ("kind",), f"unknown kind {show(tag)}" + nearest(tag, BUILT_IN))
+    if isinstance(value, dict):  # a rule between settings of one section: the overridden one is to blame
+        path = next((inner for inner in source.origins if inner[:-1] == path), path)
     message = detail["msg"].removeprefix("Input ")
     if kind in ("model_type", "dict_type", "model_attributes_type"):
         message = "should be a mapping of settings"

@@ -18,6 +18,8 @@ from workers.errors import UserError
 
 KeyPath = tuple[str | int, ...]
 
+OVERRIDE = "--set "
+
 _SCALARS = ("str", "int", "float", "bool", "null", "timestamp")
 _TAG = "tag:yaml.org,2002:"
 
@@ -65,7 +67,12 @@ class Source:
                 return Problem(self.origins[path[:end]], show_path(path), message)
             if path[:end] in self.lines:
                 break
-        line = self.lines.get(path[:end], 1)
+        return self.problem_on(self.lines.get(path[:end], 1), path, message)
+
+    def problem_on(self, line: int, path: KeyPath, message: str) -> Problem:
+        """The problem at `path` on a known line; an override has no lines."""
+        if self.name.startswith(OVERRIDE):
+            return Problem(self.name, show_path(path), message)
         return Problem(f"{self.name}:{line}", show_path(path), message, line)
 
     def contains(self, path: KeyPath) -> bool:
@@ -85,7 +92,7 @@ def show_path(path: KeyPath) -> str:
 def read_source(path: Path) -> Source:
     """Reads a spec file. Raises UserError if it cannot be read, SpecError if it is not YAML."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise UserError(f"{path}: no such spec file") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -106,27 +113,29 @@ def parse(text: str, name: str, directory: Path) -> Source:
 def override(source: Source, assignment: str) -> None:
     """Applies one `key.sub=value` in place; the value is YAML. Raises SpecError that names the override."""
     key, equals, text = assignment.partition("=")
-    origin = f"--set {key.strip()}"
+    origin = f"{OVERRIDE}{key.strip()}"
     parts = [part.strip() for part in key.split(".")]
     if not equals or not all(parts):
-        raise SpecError([Problem(f"--set {assignment}", "", "write an override as key.sub=value")])
-    parsed = Source(origin, text, source.directory)
-    node = _compose(text, origin)
-    value = None if node is None else _convert(node, (), parsed, 1)
-    source.problems += [Problem(origin, show_path(tuple(parts)), problem.message) for problem in parsed.problems]
-
+        raise SpecError([Problem(f"{OVERRIDE}{assignment}", "", "write an override as key.sub=value")])
     parent, path = source.data, ()
     for part in parts[:-1]:
         step = _step(parent, part, path, origin)
         path += (step,)
-        parent = parent.setdefault(step, {}) if isinstance(parent, dict) else parent[step]
-    path += (_step(parent, parts[-1], path, origin),)
-    parent[path[-1]] = value
+        if isinstance(parent, dict) and step not in parent:
+            parent[step] = {}
+            source.origins[path] = origin
+        parent = parent[step]
+    step = _step(parent, parts[-1], path, origin)
+    path += (step,)
+
+    parsed = Source(origin, text, source.directory)
+    node = _compose(text, origin)
+    parent[step] = None if node is None else _convert(node, path, parsed, 1)
     for table in (source.lines, source.origins):
         for old in [old for old in table if old[: len(path)] == path]:
             del table[old]
-    source.origins[path] = origin
-    source.origins.update({path + inner: origin for inner in parsed.lines})
+    source.problems += parsed.problems
+    source.origins.update({inner: origin for inner in (path, *parsed.lines)})
 
 
 def show(value: Any) -> str:
@@ -150,11 +159,10 @@ def _compose(text: str, name: str) -> Node | None:
     try:
         return YAML(typ="safe", pure=True).compose(text)
     except MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        place = f"{name}:{line}" if not name.startswith("--set") else name
-        raise SpecError([Problem(place, "", f"not valid YAML: {error.problem}", line)]) from None
+        line, reason = error.problem_mark.line + 1 if error.problem_mark else 1, error.problem
     except ReaderError as error:
-        raise SpecError([Problem(name, "", f"not valid YAML: {error.reason}")]) from None
+        line, reason = text.count("\n", 0, error.position) + 1, error.reason
+    raise SpecError([Source(name, text, Path()).problem_on(line, (), f"not valid YAML: {reason}")])
 
 
 def _convert(node: Node, path: KeyPath, source: Source, line: int, parents: tuple[int, ...] = ()) -> Any:
@@ -180,12 +188,11 @@ def _convert_mapping(node: MappingNode, path: KeyPath, source: Source, parents: 
         line = key_node.start_mark.line + 1
         key = key_node.value
         if not isinstance(key, str):
-            source.problems.append(Problem(f"{source.name}:{line}", show_path(path), "a key must be a plain word", line))
+            source.problems.append(source.problem_on(line, path, "a key must be a plain word"))
             continue
         if key in mapping:
-            first = source.lines[path + (key,)]
-            message = f"duplicate key, first set on line {first}"
-            source.problems.append(Problem(f"{source.name}:{line}", show_path(path + (key,)), message, line))
+            message = f"duplicate key, first set on line {source.lines[path + (key,)]}"
+            source.problems.append(source.problem_on(line, path + (key,), message))
             continue
         mapping[key] = _convert(value_node, path + (key,), source, line, parents)
     return mapping
