@@ -19,7 +19,7 @@ TOP = 32
 # From here on 1 - p is below half the spacing of fp32 at 1, p rounds to 1, and the target picks by index alone.
 SATURATED_LOG_DOUBT = -17.33
 FREQUENCIES = (1.0, 0.5, 0.25, 0.125)
-STATIC_FEATURES = 2 * TOP + 8 + 3 + 3 + 4 + 2 + 2 * len(FREQUENCIES)
+SUMMARY_FEATURES = 14 + 2 + 2 + 2 + 2 * len(FREQUENCIES)
 PATH_FEATURES = 2 + 4 + 8
 RANKS = 32
 
@@ -72,10 +72,15 @@ def nearness(occupied: Tensor, index: Tensor, edge: float) -> Tensor:
     return torch.stack([near_left, near_right * (right < length)], dim=-1)
 
 
-def static_features(roots: Roots) -> Tensor:
-    """What does not change while drafting: fp32 [B, M, STATIC_FEATURES].
+def static_size(top: int) -> int:
+    """Number of static features with the `top` largest probabilities."""
+    return 2 * top + SUMMARY_FEATURES
 
-    Top-32 probabilities raw and log, eight summary statistics (top-1, top-2, margin, entropy, mass of the top 32,
+
+def static_features(roots: Roots, top: int = TOP) -> Tensor:
+    """What does not change while drafting: fp32 [B, M, static_size(top)].
+
+    Top probabilities raw and log, eight summary statistics (top-1, top-2, margin, entropy, mass of the top 32,
     index in block, masked fraction, confidence rank), log(1 - p1), its saturation and the log margin, the gaps to the
     best and to the next position, the filled neighbours, the place of the last commit, and the index as waves.
     """
@@ -108,8 +113,8 @@ def static_features(roots: Roots) -> Tensor:
     waves = [f(index * w) for w in FREQUENCIES for f in (torch.sin, torch.cos)]
     return torch.cat(
         [
-            probs,
-            logs / 8,
+            probs[..., :top],
+            logs[..., :top] / 8,
             torch.stack(summary, dim=-1),
             nearness(occupancy(roots), index, edge=1.0),
             torch.stack([known / offset.clamp_min(1) * (offset > 0), known / (-offset).clamp_min(1) * (offset < 0)], -1),

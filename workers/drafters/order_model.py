@@ -11,7 +11,16 @@ import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from workers.drafters.features import PATH_FEATURES, RANKS, STATIC_FEATURES, Roots, path_features, remaining_rank, static_features
+from workers.drafters.features import (
+    PATH_FEATURES,
+    RANKS,
+    TOP,
+    Roots,
+    path_features,
+    remaining_rank,
+    static_features,
+    static_size,
+)
 from workers.errors import UserError
 
 
@@ -25,11 +34,14 @@ class OrderModelConfig:
     layers: int = 3
     width: int = 128
     heads: int = 8
+    top: int = 32
     root_layers: int = 0
 
     def __post_init__(self) -> None:
         if self.width % self.heads:
             raise UserError(f"order model: width {self.width} is not a multiple of heads {self.heads}")
+        if not 1 <= self.top <= TOP:
+            raise UserError(f"order model: top {self.top} must be from 1 to {TOP}, the number of probabilities collected")
         if not 0 <= self.root_layers < self.layers:
             raise UserError(f"order model: root_layers {self.root_layers} must be below layers {self.layers}")
 
@@ -65,7 +77,7 @@ class OrderModel(nn.Module):
     def __init__(self, config: OrderModelConfig):
         super().__init__()
         self.config = config
-        self.embed = nn.Linear(STATIC_FEATURES, config.width)
+        self.embed = nn.Linear(static_size(config.top), config.width)
         self.embed_path = nn.Linear(PATH_FEATURES, config.width, bias=False)
         self.layers = nn.ModuleList(EncoderLayer(config.width, config.heads) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.width)
@@ -75,7 +87,7 @@ class OrderModel(nn.Module):
 
     def encode(self, roots: Roots) -> Tensor:
         """What the roots contribute, once for all prefixes: [B, M, width]."""
-        x = self.embed(static_features(roots))
+        x = self.embed(static_features(roots, self.config.top))
         for layer in self.layers[: self.config.root_layers]:
             x = layer(x)
         return x
@@ -97,7 +109,8 @@ class OrderModel(nn.Module):
 
 def save_order_model(model: OrderModel, directory: Path, facts: dict) -> None:
     """Write order_model.safetensors and order_model.json (shape plus `facts` about its training) into `directory`."""
-    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}, directory / "order_model.safetensors")
+    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    save_file(weights, directory / "order_model.safetensors")
     text = json.dumps({"config": asdict(model.config), **facts}, indent=2, sort_keys=True)
     (directory / "order_model.json").write_text(text + "\n", encoding="utf-8")
 

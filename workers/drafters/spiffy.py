@@ -109,7 +109,7 @@ class SpiffyDrafter:
                 continue
             positions = index[ranks]
             tokens = request.tokens[positions, choices]
-            edges = tuple(drafted[parent] for parent in below if parent in drafted)
+            edges = tuple(sorted(drafted[parent] for parent in below if parent in drafted))
             if not edges or (tokens < 0).any():
                 continue
             state = request.state.copy()
@@ -139,5 +139,5 @@ def rank_positions(request: DraftRequest) -> np.ndarray:
 def build(options: Mapping[str, Any], artifacts: Mapping[str, Path], target_info: TargetInfo) -> SpiffyDrafter:
     reject_unknown("spiffy", options, ())
     if "spiffy" not in artifacts:
-        raise UserError("drafter spiffy needs its draft graph: add a calibrate stage to the spec")
+        raise UserError("drafter spiffy needs its draft graph: its node has no calibrate-spiffy stage upstream")
     return SpiffyDrafter(load_graph(Path(artifacts["spiffy"])))

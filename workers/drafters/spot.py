@@ -18,7 +18,7 @@ from workers.drafters.features import Roots, pad_top
 from workers.drafters.order_model import OrderModel, load_order_model
 from workers.errors import UserError
 
-OPTIONS = ("hedge", "hedge_below", "tau", "floor")
+OPTIONS = ("hedge", "hedge_below", "order_temperature", "floor")
 
 # Log q(s | y) float64 [N, M] of N prefixes given as taken flags bool [N, M]; -inf where taken.
 Order = Callable[[np.ndarray], np.ndarray]
@@ -121,13 +121,18 @@ def root_of(stale: Conditionals, index: np.ndarray, last: int) -> Roots:
 
 
 class SpotDrafter:
-    """Drafts the most probable continuations under the order model; `floor` is the gamma of SPOT-gamma."""
+    """Drafts the most probable continuations under the order model.
 
-    def __init__(self, model: OrderModel, hedge: Hedge, tau: float = 1.0, floor: float = 0.0):
+    order_temperature: tau, applied to q before the search; floor: gamma of SPOT-gamma, 0 for none. `levels` counts the
+    order model's forwards since the start.
+    """
+
+    def __init__(self, model: OrderModel, hedge: Hedge, order_temperature: float = 1.0, floor: float = 0.0):
         self.model = model
         self.hedge = hedge
-        self.tau = tau
+        self.order_temperature = order_temperature
         self.floor = floor
+        self.levels = 0
 
     @torch.inference_mode()
     def draft(self, request: DraftRequest) -> DraftTree:
@@ -136,9 +141,10 @@ class SpotDrafter:
         encoded = self.model.encode(roots)
 
         def order(taken: np.ndarray) -> np.ndarray:
+            self.levels += 1
             log_q = self.model.score(encoded, roots, torch.from_numpy(taken).to(encoded.device)[None])[0]
-            if self.tau != 1.0:
-                log_q = (log_q / self.tau).log_softmax(-1)
+            if self.order_temperature != 1.0:
+                log_q = (log_q / self.order_temperature).log_softmax(-1)
             return log_q.double().cpu().numpy()
 
         with np.errstate(divide="ignore"):
@@ -151,18 +157,16 @@ class SpotDrafter:
 
 
 def build(options: Mapping[str, Any], artifacts: Mapping[str, Path], target_info: TargetInfo) -> SpotDrafter:
-    """Options: `hedge` (off, 2 or 4 token hypotheses), `hedge_below` (0.6), `tau` (order temperature), `floor` (gamma)."""
+    """Options: `hedge` (token hypotheses per position, 1 for none), `hedge_below` (0.6), `order_temperature` (1), `floor` (0)."""
     reject_unknown("spot", options, OPTIONS)
-    hedge = options.get("hedge", 2)
-    sizes = {"off": 1, False: 1, 1: 1, 2: 2, 4: 4}
-    if hedge not in sizes:
-        raise UserError(f"drafter_options: spot: hedge must be off, 2 or 4, not {hedge!r}")
-    tau, floor = options.get("tau", 1.0), options.get("floor", 0.0)
-    if not tau > 0:
-        raise UserError(f"drafter_options: spot: tau must be above 0, not {tau!r}")
+    hedge, floor, temperature = options.get("hedge", 2), options.get("floor", 0.0), options.get("order_temperature", 1.0)
+    if hedge not in (1, 2, 3, 4):
+        raise UserError(f"drafter_options: hedge of spot must be from 1 (off) to 4, not {hedge!r}")
+    if not temperature > 0:
+        raise UserError(f"drafter_options: order_temperature of spot must be above 0, not {temperature!r}")
     if not 0 <= floor < 1:
-        raise UserError(f"drafter_options: spot: floor must be in [0, 1), not {floor!r}")
+        raise UserError(f"drafter_options: floor of spot must be in [0, 1), not {floor!r}")
     if "order_model" not in artifacts:
-        raise UserError("drafter spot needs an order model: add a train stage to the spec")
+        raise UserError("drafter spot needs an order model: its node has no train stage upstream")
     model = load_order_model(Path(artifacts["order_model"]), target_info.device)
-    return SpotDrafter(model, Hedge(sizes[hedge], options.get("hedge_below", 0.6)), tau, floor)
+    return SpotDrafter(model, Hedge(hedge, options.get("hedge_below", 0.6)), temperature, floor)

@@ -44,6 +44,14 @@ class EvaluationResult:
     rounds: pa.Table
 
 
+def target_reference(params: Mapping[str, Any], inputs: Inputs) -> dict | str:
+    """What to load: the target that a pretrain node upstream has made, else the one the parameters name."""
+    if "target" not in inputs:
+        return params["target"]
+    given = params["target"]
+    return {"checkpoint": str(inputs["target"]), "name": given if isinstance(given, str) else given["name"]}
+
+
 def run_stage(
     kind: str, params: Mapping[str, Any], inputs: Inputs, out: Path, session: StageSession
 ) -> dict[str, Any] | EvaluationResult:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from workers.drafters.spiffy import Pairs, degree_one, future_sets, save_graph, select
-from workers.stages import Inputs, StageSession
+from workers.stages import Inputs, StageSession, target_reference
 from workers.stages.trajectories import decode_batch, group, load_prompts
-from workers.targets.target import Target
+
+if TYPE_CHECKING:
+    from workers.targets.target import Target
 
 DEFAULTS = {"nodes": 24, "lookahead": 6, "token_ranks": 8, "batch": 16}
 
@@ -58,7 +60,7 @@ def count_sets(target: Target, prompts: list[list[int]], generation_length: int,
 def run(params: dict[str, Any], inputs: Inputs, out: Path, session: StageSession) -> dict[str, Any]:
     """Write graph.json; params: target, block_length, generation_length, pools, nodes, lookahead."""
     params = {**DEFAULTS, **params}
-    target = session.target(params["target"], params["block_length"])
+    target = session.target(target_reference(params, inputs), params["block_length"])
     prompts = load_prompts(target, params["pools"])
     tokens = [prompt.tokens for prompt in prompts]
     counts: Counter[Pairs] = Counter()

@@ -14,7 +14,7 @@ One shard holds one row per sample, one row group per batch of prompts:
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,9 +22,11 @@ import pyarrow.parquet as pq
 import torch
 
 from workers.decoding.conditionals import TOP
-from workers.stages import Inputs, StageSession
+from workers.stages import Inputs, StageSession, target_reference
 from workers.stages.trajectories import BatchStep, Prompt, decode_batch, group, load_prompts
-from workers.targets.target import Target
+
+if TYPE_CHECKING:
+    from workers.targets.target import Target
 
 SCHEMA = pa.schema(
     [
@@ -122,7 +124,7 @@ def _stale(step: BatchStep) -> tuple[np.ndarray, np.ndarray]:
 
 def run(params: dict[str, Any], inputs: Inputs, out: Path, session: StageSession) -> dict[str, Any]:
     """Write shard.parquet; params: target, block_length, generation_length, pools, batch."""
-    target = session.target(params["target"], params["block_length"])
+    target = session.target(target_reference(params, inputs), params["block_length"])
     prompts = load_prompts(target, params["pools"])
     lengths = [len(prompt.tokens) for prompt in prompts]
     batches = group(lengths, params["generation_length"], target.block_length, params["batch"])

@@ -21,6 +21,7 @@ DEFAULTS = {
     "layers": 3,
     "width": 128,
     "heads": 8,
+    "top": 32,
     "root_layers": 0,
     "d_max": 7,
     "epochs": 10,
@@ -99,7 +100,7 @@ def run(params: dict[str, Any], inputs: Inputs, out: Path, session: StageSession
     held = [to_device(b, session.device) for b in batches(data, held_states, params, params["held_out_examples"], rng)]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(params["seed"])
-        shape = {key: params[key] for key in ("layers", "width", "heads", "root_layers")}
+        shape = {key: params[key] for key in ("layers", "width", "heads", "top", "root_layers")}
         model = OrderModel(OrderModelConfig(**shape)).to(session.device)
     optimizer = torch.optim.Adam(model.parameters(), lr=params["lr"])
 

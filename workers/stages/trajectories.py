@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -12,10 +12,12 @@ from torch import Tensor
 
 from workers.decoding.commit import COMMIT_RULES
 from workers.errors import UserError
-from workers.targets.target import Target
 from workers.targets.transformer import KVCache, block_causal_mask
 from workers.tasks import get_task
 from workers.tasks.sample import Sample
+
+if TYPE_CHECKING:
+    from workers.targets.target import Target
 
 
 @dataclass(frozen=True)
