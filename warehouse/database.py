@@ -6,7 +6,6 @@ import hashlib
 import re
 import shutil
 from importlib.resources import files
-from pathlib import Path
 
 import duckdb
 import pyarrow as pa
@@ -17,6 +16,8 @@ from warehouse.layout import Home, quarantine, stamp, utc_now
 
 # Loading extensions over the network is never wanted: the machine may have none.
 _CONFIG = {"threads": "2", "autoinstall_known_extensions": "false"}
+
+_NOT_DAMAGE = ("Permission denied", "No space left", "Read-only file system", "Too many open files", "Disk quota")
 
 
 def open_database(home: Home) -> tuple[duckdb.DuckDBPyConnection, list[str], Path | None]:
@@ -32,20 +33,25 @@ def open_database(home: Home) -> tuple[duckdb.DuckDBPyConnection, list[str], Pat
         kept_wal = home.wal.with_name(f"{home.wal.name}.bad-{stamp()}")
         shutil.copyfile(home.wal, kept_wal)
     try:
-        connection = duckdb.connect(str(home.database), config=_CONFIG)
-        _read_everything(connection)
+        connection = _open_readable(home)
     except duckdb.Error as error:
-        _refuse_if_not_damage(home, str(error))
-        connection = None
+        first = str(error).splitlines()[0][:200]
+        if kept_wal is not None:
+            kept_wal.unlink()
+        _refuse_if_not_damage(home, error, first)
         suffix = stamp()
         moved = [path for path in (quarantine(home.database, suffix), quarantine(home.wal, suffix)) if path]
-        if kept_wal is not None and any(path.name.startswith(home.wal.name) for path in moved):
-            kept_wal.unlink()
-            kept_wal = None
-        reason = str(error).splitlines()[0][:200]
-        notes.append(f"unreadable warehouse kept as {', '.join(path.name for path in moved)}: {reason}")
-        connection = duckdb.connect(str(home.database), config=_CONFIG)
-    migrate(connection)
+        kept_wal = None
+        notes.append(f"unreadable warehouse kept as {', '.join(path.name for path in moved)}: {first}")
+        connection = _open_readable(home)
+    try:
+        migrate(connection)
+    except duckdb.Error as error:
+        connection.close()
+        raise WarehouseError(f"{home.database} does not take this program's schema: {str(error).splitlines()[0]}") from None
+    except WarehouseError:
+        connection.close()
+        raise
     return connection, notes, kept_wal
 
 
@@ -85,11 +91,18 @@ def insert(connection: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) ->
         connection.unregister("incoming")
 
 
-def _read_everything(connection: duckdb.DuckDBPyConnection) -> None:
-    # Block checksums are verified on read only, so damage in the file shows itself here and not in some later query.
-    tables = connection.execute("SELECT table_name FROM duckdb_tables() WHERE NOT internal").fetchall()
-    for (table,) in tables:
-        connection.execute(f'SELECT bit_xor(hash(t)) FROM "{table}" AS t').fetchall()
+def _open_readable(home: Home) -> duckdb.DuckDBPyConnection:
+    """Connect and read every column of every table. Raises duckdb.Error."""
+    connection = duckdb.connect(str(home.database), config=_CONFIG)
+    try:
+        # Block checksums are verified on read only, so damage in the file shows itself here and not in some later query.
+        tables = connection.execute("SELECT table_name FROM duckdb_tables() WHERE NOT internal").fetchall()
+        for (table,) in tables:
+            connection.execute(f'SELECT bit_xor(hash(t)) FROM "{table}" AS t').fetchall()
+    except duckdb.Error:
+        connection.close()
+        raise
+    return connection
 
 
 def _refresh_views(connection: duckdb.DuckDBPyConnection) -> None:
@@ -115,11 +128,12 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _refuse_if_not_damage(home: Home, message: str) -> None:
-    first = message.splitlines()[0]
+def _refuse_if_not_damage(home: Home, error: duckdb.Error, first: str) -> None:
+    message = str(error)
     if "Could not set lock" in message or "Conflicting lock" in message:
-        raise WarehouseError(f"{home.database} is open in another process; close it ({first[:200]})") from None
-    if "Permission denied" in message:
-        raise WarehouseError(f"cannot open {home.database}: permission denied") from None
+        raise WarehouseError(f"{home.database} is open in another process; close it ({first})") from None
     if "newer version" in message or "version number" in message:
-        raise WarehouseError(f"{home.database} was written by another version of DuckDB: {first[:200]}") from None
+        raise WarehouseError(f"{home.database} was written by another version of DuckDB: {first}") from None
+    passing = isinstance(error, duckdb.OutOfMemoryException) or any(words in message for words in _NOT_DAMAGE)
+    if passing:
+        raise WarehouseError(f"cannot open {home.database}: {first}") from None

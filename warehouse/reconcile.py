@@ -31,9 +31,10 @@ class Findings:
     rewritten: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
 
-    def messages(self) -> list[tuple[str, str]]:
-        """(level, message) of everything worth an event."""
-        found = [("warning", f"{count} missing {what} put back into the database") for what, count in self.restored.items()]
+    def messages(self, rebuilt: bool) -> list[tuple[str, str]]:
+        """(level, message) of everything worth an event; in a `rebuilt` database every row is put back, as it should be."""
+        level = "info" if rebuilt else "warning"
+        found = [(level, f"{count} missing {what} put back into the database") for what, count in self.restored.items()]
         found += [("warning", message) for message in self.rewritten]
         return found + [("error", message) for message in self.lost]
 

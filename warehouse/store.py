@@ -23,7 +23,7 @@ from warehouse.reconcile import insert_ledger_rows, insert_record, reconcile
 from warehouse.records import Record, write_record
 from warehouse.snapshot import copy_to_snapshot
 
-STATES = ("planned", "running", "done", "failed", "cancelled")
+STATES = ("planned", "running", "done", "failed", "blocked", "cancelled")
 LEVELS = ("info", "warning", "error")
 
 
@@ -56,16 +56,19 @@ class Store:
         for leftover in self.home.records.glob(".*.tmp"):
             leftover.unlink()
         self._ledger = Ledger(self.home.records)
+        existed = self.home.database.exists()
         self._connection, notes, kept_wal = open_database(self.home)
+        fresh = bool(notes) or not existed
         # Opened once and held: see copy_to_snapshot.
         self._file = os.open(self.home.database, os.O_RDONLY)
         self.findings = reconcile(self._connection, self.home, self._ledger)
+        self._release_interrupted_nodes()
         self._checkpoint()
         if self._lock.taken_over:
             self.event(None, "info", "lock", f"took over from dead process {self._lock.taken_over.get('pid')}")
         for note in notes:
             self.event(None, "error", "quarantine", note)
-        for level, message in self.findings.messages():
+        for level, message in self.findings.messages(rebuilt=fresh):
             self.event(None, level, "reconcile", message)
         if kept_wal is not None and self.findings.restored:
             self.event(None, "warning", "quarantine", f"write-ahead log did not replay in full, kept as {kept_wal.name}")
@@ -130,7 +133,7 @@ class Store:
         message: str | None = None,
         summary: Mapping[str, Any] | None = None,
     ) -> None:
-        """Append a state of a node: planned, running, done, failed or cancelled."""
+        """Append a state of a node, one of STATES; `blocked` = something it reads failed."""
         if state not in STATES:
             raise WarehouseError(f"node {identity[:16]}: state {state!r} is not one of {', '.join(STATES)}")
         row = {"experiment": experiment, "identity": identity, "state": state, "actor": actor, "message": message}
@@ -201,6 +204,15 @@ class Store:
         """Run a query on the live database, unpublished rows included. Raises duckdb.Error."""
         with self._mutex:
             return self._connection.sql(sql, params=list(params) if params else None).to_arrow_table()
+
+    def _release_interrupted_nodes(self) -> None:
+        # Whoever ran them held the lock that is ours now.
+        running = self._connection.execute(
+            """SELECT experiment, identity FROM node_states GROUP BY experiment, identity
+            HAVING arg_max(state, seq) = 'running' ORDER BY max(seq)"""
+        ).fetchall()
+        for experiment, identity in running:
+            self.node_state(experiment, identity, "planned", message="interrupted: its driver ended")
 
     def _append(self, table: str, rows: Sequence[dict[str, Any]]) -> None:
         if not rows:

@@ -36,7 +36,7 @@ CREATE TABLE node_plans (
 --   recorded_at    when the state began
 --   experiment     name of the experiment
 --   identity       the node's identity
---   state          planned, running, done, failed or cancelled
+--   state          planned, running, done, failed, blocked or cancelled
 --   actor          where it ran
 --   message        the failure or other note
 --   summary        figures of the stage, JSON

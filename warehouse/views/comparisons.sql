@@ -3,6 +3,7 @@
 --   the mean exceeds 5 %; everything else, a single seed included, is a tie.
 --   experiment            name of the experiment
 --   target, task, temperature, budget, verifier, device_class   see runs
+--   commit_rule, cache, layout, stop, generation_length, block_length   see runs
 --   method                the method judged
 --   other                 the method it is judged against
 --   floor, padded         cell of method
@@ -49,7 +50,8 @@ WITH members AS (
     LEFT JOIN t_quantiles AS tn ON tn.df = least(n_nfe - 1, 200)
     LEFT JOIN t_quantiles AS tt ON tt.df = least(n_throughput - 1, 200)
 )
-SELECT owner AS experiment, target, task, temperature, budget, verifier, device_class, method, other, floor, padded,
+SELECT owner AS experiment, target, task, temperature, budget, verifier, device_class, commit_rule, cache, layout, stop,
+    generation_length, block_length, method, other, floor, padded,
     other_floor, other_padded, n_seeds, nfe, other_nfe, nfe_percent, nfe_low, nfe_high,
     CASE
         WHEN nfe_high < 0 AND nfe_percent < -5 THEN 'win'

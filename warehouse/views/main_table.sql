@@ -23,7 +23,7 @@
 --   cut_answer_share         share of the saving that falls before the first stop id; NULL where nothing is saved
 --   answer_ratio             ratio of answer tokens per second
 --   tok_s                    tokens per second
---   verifier, floor, padded, stop, layout, cache, commit_rule, generation_length, block_length   rest of the cell
+--   drafter, verifier, floor, padded, stop, layout, cache, commit_rule, generation_length, block_length   rest of the cell
 --   device_class             see runs
 --   split                    see runs
 --   distribution_preserving  see runs
@@ -37,7 +37,7 @@ SELECT experiment, target, task, temperature, method, budget, nfe_mean AS nfe, n
     (control_nfe_mean - control_nfe_answer_mean) - (nfe_mean - nfe_answer_mean) AS cut_after,
     (control_nfe_answer_mean - nfe_answer_mean)
         / CASE WHEN control_nfe_mean > nfe_mean THEN control_nfe_mean - nfe_mean END AS cut_answer_share,
-    answer_ratio_mean AS answer_ratio, tok_s_mean AS tok_s, verifier, floor, padded, stop, layout, cache, commit_rule,
+    answer_ratio_mean AS answer_ratio, tok_s_mean AS tok_s, drafter, verifier, floor, padded, stop, layout, cache, commit_rule,
     generation_length, block_length, device_class, split, distribution_preserving
 FROM cells
 ORDER BY experiment, target, task, temperature, (method <> 'control'), budget, nfe_mean;

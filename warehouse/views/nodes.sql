@@ -3,7 +3,7 @@
 --   identity      the node's identity
 --   kind          stage
 --   label         readable name
---   state         planned, running, done, failed or cancelled
+--   state         planned, running, done, failed, blocked or cancelled
 --   actor         where it ran last
 --   message       note of the latest state, such as the failure
 --   summary       figures of the stage, JSON
