@@ -42,6 +42,8 @@ class KVCache:
         shape = (config.num_layers, 2, batch, config.num_kv_heads, capacity, config.head_dim)
         self.data = torch.zeros(shape, device=device, dtype=dtype)
         self.length = 0
+        self._views_of: dict[tuple[int, int], list[tuple[Tensor, Tensor, Tensor, Tensor]]] = {}
+        self._views_length = 0
 
     @property
     def capacity(self) -> int:
@@ -52,18 +54,34 @@ class KVCache:
 
         The caller advances `length` once all layers have run.
         """
-        cached_k, cached_v = self.data[layer, :, : k.shape[0]]
-        end = self.length + k.shape[2]
-        if cached_k.shape[0] == k.shape[0] and end <= self.capacity:
+        rows, queries = k.shape[0], k.shape[2]
+        if rows <= self.data.shape[2] and self.length + queries <= self.capacity:
             # Scratch space behind `length` saves a copy of the whole prefix.
-            cached_k[:, :, self.length : end] = k
-            cached_v[:, :, self.length : end] = v
-            return cached_k[:, :, :end], cached_v[:, :, :end]
+            new_k, new_v, all_k, all_v = self._views(rows, queries)[layer]
+            new_k.copy_(k)
+            new_v.copy_(v)
+            return all_k, all_v
         if store:
             raise ValueError(f"cannot store {store} positions behind {self.length}: capacity is {self.capacity}")
-        prefix_k = cached_k[:, :, : self.length].expand(k.shape[0], -1, -1, -1)
-        prefix_v = cached_v[:, :, : self.length].expand(v.shape[0], -1, -1, -1)
+        prefix_k, prefix_v = self.data[layer, :, :rows, :, : self.length].expand(-1, rows, -1, -1, -1)
         return torch.cat([prefix_k, k], dim=2), torch.cat([prefix_v, v], dim=2)
+
+    def _views(self, rows: int, queries: int) -> list[tuple[Tensor, Tensor, Tensor, Tensor]]:
+        """Per layer the scratch space of keys and values, then prefix and scratch; slicing anew would cost more."""
+        if self._views_length != self.length:
+            self._views_of, self._views_length = {}, self.length
+        if (rows, queries) not in self._views_of:
+            end = self.length + queries
+            self._views_of[rows, queries] = [
+                (
+                    layer[0, :rows, :, self.length : end],
+                    layer[1, :rows, :, self.length : end],
+                    layer[0, :rows, :, :end],
+                    layer[1, :rows, :, :end],
+                )
+                for layer in self.data
+            ]
+        return self._views_of[rows, queries]
 
     def replicate(self, start: int) -> None:
         """Copy positions start .. length - 1 of the first row to every other row."""
@@ -71,17 +89,25 @@ class KVCache:
 
 
 def rope_table(config: TransformerConfig) -> tuple[Tensor, Tensor]:
-    """Cosines and sines [max_positions, head_dim] of the rotate-half convention, fp32."""
+    """Cosines and signed sines [max_positions, head_dim] of the rotate-half convention, fp32, for `rotate`."""
     exponent = torch.arange(0, config.head_dim, 2, dtype=torch.float64) / config.head_dim
     angles = torch.outer(torch.arange(config.max_positions, dtype=torch.float64), config.rope_theta**-exponent)
-    angles = torch.cat([angles, angles], dim=-1)
-    return angles.cos().float(), angles.sin().float()
+    cos, sin = angles.cos(), angles.sin()
+    return torch.cat([cos, cos], dim=-1).float(), torch.cat([-sin, sin], dim=-1).float()
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Apply rotary positions to x [B, H, Q, D] with cos, sin [B or 1, 1, Q, D]."""
-    left, right = x.chunk(2, dim=-1)
-    return x * cos + torch.cat([-right, left], dim=-1) * sin
+    """Apply rotary positions to x [..., D] with the broadcastable rows cos, sin [..., D] of `rope_table`."""
+    return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, dims=-1), sin)
+
+
+def normalise(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """RMS norm over the last dimension; `weight` broadcasts to x."""
+    if x.dtype != torch.float32 or x.device.type != "cpu":
+        return F.rms_norm(x, x.shape[-1:], weight, eps) if weight.dim() == 1 else F.rms_norm(x, x.shape[-1:], None, eps) * weight
+    # Small forwards on a CPU are bound by the number of operations, and PyTorch's own norm there is made of ten.
+    norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+    return x * torch.addcmul(norm.new_tensor(eps), norm, norm, value=1 / x.shape[-1]).rsqrt_() * weight
 
 
 class RMSNorm(nn.Module):
@@ -91,7 +117,7 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.rms_norm(x, (x.shape[-1],), self.weight, self.eps)
+        return normalise(x, self.weight, self.eps)
 
 
 class Layer(nn.Module):
@@ -111,15 +137,18 @@ class Layer(nn.Module):
 
     def attend(self, x: Tensor, rope: tuple[Tensor, Tensor], mask, cache, index: int, store: int) -> Tensor:
         batch, length, _ = x.shape
-        q, k, v = self.qkv(x).view(batch, length, -1, self.head_dim).transpose(1, 2).split(self.heads, dim=1)
-        q = rotate(self.q_norm(q), *rope)
-        k = rotate(self.k_norm(k), *rope)
+        heads, kv_heads, _ = self.heads
+        qk, v = self.qkv(x).view(batch, length, -1, self.head_dim).split((heads + kv_heads, kv_heads), dim=2)
+        weight = torch.cat([self.q_norm.weight.expand(heads, -1), self.k_norm.weight.expand(kv_heads, -1)])
+        qk = rotate(normalise(qk, weight, self.q_norm.eps), *rope)
+        q, k = qk.transpose(1, 2).split((heads, kv_heads), dim=1)
+        v = v.transpose(1, 2)
         if cache is not None:
             k, v = cache.extend(index, k, v, store)
         if callable(mask):
             mixed = mask(q, k, v)
         else:
-            mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=self.heads[0] != self.heads[1])
+            mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=heads != kv_heads)
         return self.out(mixed.transpose(1, 2).reshape(batch, length, -1))
 
     def forward(self, x: Tensor, rope: tuple[Tensor, Tensor], mask, cache, index: int, store: int) -> Tensor:
@@ -163,7 +192,7 @@ class Transformer(nn.Module):
         whose logits are then [N, V]. A function in place of the mask computes the attention itself.
         """
         x = self.embed(tokens)
-        rope = (self.cos[positions].to(x.dtype), self.sin[positions].to(x.dtype))
+        rope = (self.cos[positions][:, None].to(x.dtype), self.sin[positions][:, None].to(x.dtype))
         for index, layer in enumerate(self.layers):
             x = layer(x, rope, mask, cache, index, store)
         if store:
