@@ -60,7 +60,7 @@ def migrate(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(
         "CREATE TABLE IF NOT EXISTS schema_migrations (version INTEGER, name VARCHAR, applied_at TIMESTAMP)"
     )
-    applied = connection.execute("SELECT coalesce(max(version), 0) FROM schema_migrations").fetchone()[0]
+    applied = connection.execute("SELECT coalesce(max(version), 0) FROM schema_migrations").fetchall()[0][0]
     migrations = schema_files()
     if applied > max(migrations):
         raise WarehouseError(f"the warehouse has schema version {applied}, this program knows {max(migrations)}: upgrade it")

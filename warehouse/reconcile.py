@@ -67,7 +67,7 @@ def insert_record(connection: duckdb.DuckDBPyConnection, record: Record) -> None
     connection.execute("BEGIN")
     try:
         for table in ("run_records", "samples", "rounds"):
-            if connection.execute(f"SELECT count(*) FROM {table} WHERE run_id = ?", [run_id]).fetchone()[0]:
+            if connection.execute(f"SELECT count(*) FROM {table} WHERE run_id = ?", [run_id]).fetchall()[0][0]:
                 connection.execute(f"DELETE FROM {table} WHERE run_id = ?", [run_id])
         insert(connection, "samples", _with_run(record.samples, run_id))
         insert(connection, "rounds", _with_run(record.rounds, run_id))

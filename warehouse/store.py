@@ -227,7 +227,7 @@ class Store:
         self._connection.execute("CHECKPOINT")
 
     def _scalar(self, sql: str, params: Sequence[Any]) -> Any:
-        return self._connection.execute(sql, params).fetchone()[0]
+        return self._connection.execute(sql, params).fetchall()[0][0]
 
 
 def rebuild(home: Path | str) -> dict[str, int]:
