@@ -75,25 +75,26 @@ def _check_targets(spec: Spec, source: Source) -> Iterator[Finding]:
         path = item_path(source, "target", index)
         if target.name in names[:index]:
             yield path + ("name",), f"two targets are called '{target.name}'"
-        if target.checkpoint is None and target.name not in facts.PACKAGED:
+        elif target.checkpoint is None and target.name not in facts.PACKAGED:
             hint = "; a target of your own is {checkpoint: DIRECTORY, name: LABEL}"
             yield path, unknown("target", target.name, facts.PACKAGED) + hint
         elif target.checkpoint is not None and target.name in facts.PACKAGED:
             yield path + ("name",), f"'{target.name}' is the name of a packaged target; choose another label"
-        elif target.checkpoint is not None and not (facts.target_directory(target) / "config.json").is_file():
-            yield path + ("checkpoint",), f"no checkpoint at {target.checkpoint} (there is no config.json)"
+        elif target.checkpoint is not None and (problem := facts.checkpoint_problem(target)):
+            yield path + ("checkpoint",), problem
 
 
 def _check_lengths(spec: Spec, source: Source) -> Iterator[Finding]:
     for target in spec.target:
-        config = facts.target_config(target)
-        own = facts.PACKAGED.get(target.name) if target.checkpoint is None else None
+        if target.checkpoint is not None and facts.checkpoint_problem(target):
+            continue
+        own = facts.BLOCK_LENGTHS.get(target.name) if target.checkpoint is None else None
         for index, length in enumerate(spec.block_length):
             if own and length != own:
                 yield item_path(source, "block_length", index), f"'{target.name}' has block length {own}, got {length}"
-        limit = config.get("max_position_embeddings")
+        limit = facts.target_config(target).get("max_position_embeddings")
         for index, length in enumerate(spec.generation_length):
-            if limit and length >= limit:
+            if isinstance(limit, int) and length >= limit:
                 message = f"'{target.name}' has a context of {limit} positions, prompt included; got {length}"
                 yield item_path(source, "generation_length", index), message
 

@@ -1,19 +1,22 @@
 """What the planner has to know of the world outside a spec: which targets and samples there are, and their digests.
 
-Reads small files only; imports no model code.
+Reads files only; imports no model code.
 """
 
 from __future__ import annotations
 
 import json
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from pipeline.settings import TargetRef
+from workers.errors import UserError
+from workers.stages.versions import STAGE_VERSIONS
+from workers.targets.digest import PACKAGED, target_digest, target_directory, weight_files
+from workers.tasks import TASKS, get_task, samples_digest
 
-# Packaged targets and the block length each was trained with.
-PACKAGED = {"tiny-sdar": 32}
+# The block length a packaged target was trained with.
+BLOCK_LENGTHS = {"tiny-sdar": 32}
 
 
 class Facts:
@@ -25,54 +28,55 @@ class Facts:
 
     def has_weights(self, target: TargetRef) -> bool:
         """False only for a packaged target whose weights have not been built."""
-        return any(target_directory(target).glob("*.safetensors"))
+        return target.checkpoint is not None or any(PACKAGED[target.name].glob("*.safetensors"))
 
 
-def target_directory(target: TargetRef) -> Path:
-    from workers import targets
-
-    return Path(targets.__file__).parent / target.name if target.checkpoint is None else Path(target.checkpoint)
+def checkpoint_problem(target: TargetRef) -> str | None:
+    """Why the checkpoint of a target of one's own cannot be used, None if it can as far as its files tell."""
+    try:
+        weight_files(target_directory(target.reference))
+        if not target_config(target):
+            return f"{target.checkpoint}: there is no config.json"
+    except UserError as error:
+        return str(error)
+    return None
 
 
 def target_config(target: TargetRef) -> dict[str, Any]:
-    """The config.json of a target, {} if there is none yet."""
-    path = target_directory(target) / "config.json"
-    return json.loads(path.read_text()) if path.is_file() else {}
-
-
-def known_tasks() -> tuple[str, ...]:
-    from workers.tasks import TASKS
-
-    return tuple(TASKS)
+    """The config.json of a target, {} if it has none or is not there. Raises UserError if it is not a JSON object."""
+    directory = PACKAGED.get(target.name) if target.checkpoint is None else target_directory(target.reference)
+    if directory is None or not (directory / "config.json").is_file():
+        return {}
+    try:
+        config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{directory / 'config.json'}: cannot be read: {error}") from None
+    if not isinstance(config, dict):
+        raise UserError(f"{directory / 'config.json'}: should be a JSON object")
+    return config
 
 
 def executes_code(task: str) -> bool:
-    from workers.tasks import get_task
-
     return get_task(task).executes_code
 
 
 def count_samples(task: str, split: str, wanted: int) -> int:
     """How many of the first `wanted` samples of a split exist."""
-    from workers.tasks import get_task
-
     samples = get_task(task).samples
     return wanted if samples(split, wanted - 1, 1) else len(samples(split, 0, wanted))
 
 
-def stage_version(kind: str) -> int:
-    from workers.stages.versions import STAGE_VERSIONS
+def known_tasks() -> tuple[str, ...]:
+    return tuple(TASKS)
 
+
+def stage_version(kind: str) -> int:
     return STAGE_VERSIONS[kind]
 
 
 def _target_digest(target: TargetRef) -> str:
-    from workers.targets.digest import target_digest
-
     return target_digest(target.reference)
 
 
 def _samples_digest(task: str, split: str, first: int, count: int) -> str:
-    from workers.tasks import get_task, samples_digest
-
     return samples_digest(get_task(task), split, first, count)

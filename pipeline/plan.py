@@ -52,7 +52,7 @@ def plan(
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """The settings in which two `determinants` differ, as 'lr: 0.001 -> 0.0003'; digests only by name."""
     old, new = dict(_leaves(before)), dict(_leaves(after))
-    named = {"target": "the target's weights", "samples": "the samples", "version": "the stage's code"}
+    named = {"target": "the target's weights", "version": "the stage's code"}
     found = []
     for key in dict.fromkeys((*old, *new)):
         if old.get(key) == new.get(key):
@@ -62,7 +62,9 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
             found.append(f"{setting}: {show(old.get(key))} -> {show(new.get(key))}")
         elif section in named:
             found.append(named[section])
-    return list(dict.fromkeys(found))
+    if not found and old.get("samples") != new.get("samples"):  # otherwise they follow from a setting
+        found.append("the content of the samples")
+    return found
 
 
 def _needed(graph: Graph, states: Mapping[str, NodeState]) -> set[str]:

@@ -218,6 +218,7 @@ class Train(Section):
     width: Positive = 128
     heads: Positive = 8
     root_layers: Annotated[int, Field(ge=0)] = 0
+    top: Annotated[int, Field(ge=1, le=32)] = 32
     d_max: Annotated[int, Field(ge=0)] = 7
     epochs: Positive = 10
     lr: Annotated[float, Field(gt=0)] = 3e-4

@@ -78,7 +78,7 @@ def test_values_keep_their_yaml_1_2_types() -> None:
         ("temperature: [0, 1]", "temperature: [0, .inf]", "finite number, got inf"),
         ("temperature: [0, 1]", "temperature: [0, 0.0]", "temperature[1]: 0.0 is listed twice"),
         ("target: tiny-sdar", "target: tiny-sadr", "unknown target 'tiny-sadr'; did you mean 'tiny-sdar'?"),
-        ("target: tiny-sdar", "target: {checkpoint: /nowhere, name: x}", "no checkpoint at /nowhere"),
+        ("target: tiny-sdar", "target: {checkpoint: /nowhere, name: x}", "target.checkpoint: target '/nowhere': no such directory"),
         ("target: tiny-sdar", "target: {checkpoint: /nowhere}", "target.name: required, but missing"),
         ("target: tiny-sdar", "target: [tiny-sdar, tiny-sdar]", "'tiny-sdar' is listed twice"),
         ("task: [tiny-math, tiny-code]", "task: [tiny-maths]", "unknown task 'tiny-maths'; did you mean 'tiny-math'?"),
@@ -211,6 +211,32 @@ def test_missing_and_unreadable_files(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes(b"name: caf\xe9")
     with pytest.raises(UserError, match="cannot read the spec"):
         load_spec(tmp_path / "latin.yaml")
+
+
+def test_checkpoints_are_found_beside_the_spec_and_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    path = tmp_path / "spec.yaml"
+    path.write_text("target: {checkpoint: mine, name: mine}\ntask: tiny-math\ndrafter: none\nsamples: 1\ngeneration_length: 64\n")
+
+    def message() -> str:
+        with pytest.raises(SpecError) as caught:
+            load_spec(path)
+        return str(caught.value)
+
+    assert f"{path}:1: target.checkpoint: {folder}: no *.safetensors file" in message()
+    (folder / "pytorch_model.bin").touch()
+    assert "pickle" in message()
+    (folder / "model.safetensors").touch()
+    assert "there is no config.json" in message()
+    (folder / "config.json").write_text("[]")
+    assert "should be a JSON object" in message()
+    (folder / "config.json").write_text('{"max_position_embeddings": 64}')
+    assert f"{path}:5: generation_length: 'mine' has a context of 64 positions" in message()
+    (folder / "config.json").write_text('{"max_position_embeddings": 128}')
+    assert load_spec(path).target[0].checkpoint == str(folder)
+    monkeypatch.chdir(tmp_path)
+    assert load_spec("spec.yaml", ["target.checkpoint=./mine"]).target[0].checkpoint == str(folder)
 
 
 def test_planning_imports_no_heavy_package() -> None:
