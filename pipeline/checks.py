@@ -1,4 +1,4 @@
-"""Checks that need more than one setting: names that do not exist, combinations that mean nothing, files that are not there."""
+"""Checks that need more than one setting or the world: unknown names, meaningless combinations, missing files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pipeline import facts, grid
 from pipeline.names import VERIFIERS, unknown
-from pipeline.settings import BUILT_IN
+from pipeline.settings import BUILT_IN, Exclude
 from pipeline.yaml_source import KeyPath, Problem, Source
 
 if TYPE_CHECKING:
@@ -15,19 +15,15 @@ if TYPE_CHECKING:
 
 Finding = tuple[KeyPath, str]
 
-GRID = frozenset(
-    "target task drafter drafters verifier budget temperature seed padded layout cache commit_rule stop "
-    "generation_length block_length exclude control".split()
-)
+# The settings that decide which cells there are.
+GRID = {*Exclude.model_fields, "drafters", "exclude", "control"}
 
 
 def find_problems(spec: Spec, source: Source, broken: frozenset[str]) -> list[Problem]:
     """All problems of a spec whose settings in `broken` are known to be wrong, and were replaced, already."""
-    findings = [
-        finding for needs, check in _CHECKS if not broken & needs for finding in check(spec, source)
-    ]
-    if not findings and not broken & GRID:
-        findings = list(_check_cells(spec))
+    findings = [finding for needs, check in _CHECKS if not broken & needs for finding in check(spec, source)]
+    if not GRID & (broken | {str(path[0]) for path, _ in findings}):
+        findings += _check_cells(spec)
     return [source.problem(path, message) for path, message in findings]
 
 

@@ -1,7 +1,7 @@
 """From a spec to its task graph: one node per piece of work, each with an identity that names its output.
 
-The identity is a SHA-256 over what determines the output: kind, stage version, settings, identities of the upstream nodes,
-digests of target and samples. Names, paths, hosts, resources, comments and the order of a file are not in it.
+The identity is a SHA-256 over what determines the output: kind, stage version, settings, identities of the upstream
+nodes, digests of target and samples. Names, paths, hosts, resources, comments and the order of a file are not in it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from workers.errors import UserError
 class Node:
     """One piece of work.
 
-    params: what the stage gets, JSON-able. inputs: role -> identity (or identities) of the nodes whose artifacts it reads.
+    params: what the stage gets, JSON-able. inputs: role -> identity, or identities, of the nodes whose output it reads.
     determinants: the document that is hashed into `identity`; two nodes of one label differ exactly where these do.
     cell: the cell columns of an evaluate node, with `floor` still "calibrated" where calibration decides it.
     timing_sensitive: wall time is the result, so the device must not be shared. priority: the lower starts first.
@@ -49,7 +49,7 @@ class Node:
 
     @property
     def target_digest(self) -> str | None:
-        """Digest of the target's files, or the identity of the node that builds them; None where no target is decoded."""
+        """Digest of the target's files, or the identity of the node that builds them; None where no target is used."""
         return self.determinants.get("target") or self.inputs.get("target")
 
     @property
@@ -165,7 +165,9 @@ class _Builder:
 
     def _train(self, target: TargetRef, block_length: int) -> str:
         collect = self.spec.stages.collect
-        shards = [self.collect(target, block_length, shard) for shard in range(-(-collect.prompts // collect.shard_prompts))]
+        shards = [
+            self.collect(target, block_length, shard) for shard in range(-(-collect.prompts // collect.shard_prompts))
+        ]
         params = _fields(self.spec.stages.train)
         return self._add("train", self._stage_label("train", target, block_length), params, {"shards": shards})
 
@@ -226,7 +228,9 @@ class _Builder:
 def run_label(spec: Spec, run: Run) -> str:
     """evaluate/tiny-math/spot/D8/T0/s0, plus a part for every other setting that has several values in this spec."""
     cell = run.cell
-    several = {key for key in Spec.model_fields if isinstance(getattr(spec, key), tuple) and len(getattr(spec, key)) > 1}
+    several = {
+        key for key in Spec.model_fields if isinstance(getattr(spec, key), tuple) and len(getattr(spec, key)) > 1
+    }
     parts = ["evaluate", *([cell.target] if "target" in several else []), cell.task, cell.method]
     if not cell.is_control:
         parts.append(f"D{cell.budget}")
@@ -255,8 +259,10 @@ def _fields(section: Section, without: set[str] | None = None) -> dict[str, Any]
 
 
 def _options(spec: Spec, method: str) -> dict[str, Any]:
-    """What the drafter of a method is made with, but its floor; defaults are written out, so that stating one changes nothing."""
-    return spec.drafter_settings(method).model_dump(mode="json", exclude={"kind", "floor"}) if method != "control" else {}
+    """Options of the drafter of a method, without its floor. Defaults are in it, so stating one changes nothing."""
+    return (
+        spec.drafter_settings(method).model_dump(mode="json", exclude={"kind", "floor"}) if method != "control" else {}
+    )
 
 
 _ORDER = ("pretrain", "collect", "train", "calibrate-spiffy", "calibrate-floor", "evaluate")

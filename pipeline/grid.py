@@ -103,7 +103,14 @@ def _controls(spec: Spec) -> Iterator[Run]:
     """The draft-free run of every control key and seed."""
     for shared in _shared(spec):
         cell = Cell(
-            **shared, method="control", drafter="none", verifier="none", budget=0, floor=0.0, padded=False, layout="batch"
+            **shared,
+            method="control",
+            drafter="none",
+            verifier="none",
+            budget=0,
+            floor=0.0,
+            padded=False,
+            layout="batch",
         )
         yield from (Run(cell, seed) for seed in spec.seed)
 

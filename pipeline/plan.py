@@ -38,13 +38,16 @@ def plan(
 ) -> list[PlanRow]:
     """One row per node, in the order of the graph.
 
-    states: what is known by identity; nodes without an entry never ran. previous: label -> determinants of the node that
-    had this label before, to name the setting that changed. With retry_failed False a failed node blocks its downstream.
+    states: what is known by identity; nodes without an entry never ran. previous: label -> determinants of the node
+    that had this label before, to name the setting that changed. With retry_failed False a failed node blocks what
+    reads it.
     """
     wanted = _needed(graph, states)
     rows: dict[str, PlanRow] = {}
     for node in graph.nodes:
-        action, reason = _decide(node, states.get(node.identity), wanted, rows, (previous or {}).get(node.label), retry_failed)
+        action, reason = _decide(
+            node, states.get(node.identity), wanted, rows, (previous or {}).get(node.label), retry_failed
+        )
         rows[node.identity] = PlanRow(node.label, node.kind, node.identity, action, reason)
     return list(rows.values())
 

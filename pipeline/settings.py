@@ -1,4 +1,4 @@
-"""The sections of a spec as strict models: no unknown keys, no conversions between types, defaults of the SPOT paper."""
+"""The sections of a spec as strict models: no unknown keys, no type conversions, defaults of the SPOT paper."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class TargetRef(Section):
-    """A packaged target (`checkpoint` None) or the directory of one; `name` is its label in tables, never its identity."""
+    """A packaged target (`checkpoint` None) or the directory of one; `name` is a label, not part of its identity."""
 
     name: Label
     checkpoint: str | None = None
@@ -122,7 +122,9 @@ def one_or_more(item: Any) -> Any:
 
 def many(item: Any) -> Any:
     """The type of a setting that is a list, kept as a tuple."""
-    return Annotated[tuple[item, ...], BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)]
+    return Annotated[
+        tuple[item, ...], BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
+    ]
 
 
 Target = Annotated[TargetRef, BeforeValidator(_target)]
@@ -154,8 +156,8 @@ class Chain(Section):
 
 
 class Spot(Section):
-    """SPOT: `hedge` token hypotheses where the stale top-1 probability is below `hedge_below`, order model at temperature
-    `tau`, drafts under the mass `floor` cut."""
+    """SPOT: `hedge` token hypotheses where the stale top-1 probability is below `hedge_below`, order model at
+    temperature `tau`, drafts under the mass `floor` cut."""
 
     kind: Literal["spot"]
     hedge: Hedge = 2
@@ -168,7 +170,12 @@ Drafter = Annotated[Chain | Spot | Spiffy | Tree, Field(discriminator="kind")]
 
 
 # What a built-in name means without options.
-BUILT_IN = {"spot": Spot(kind="spot"), "spiffy": Spiffy(kind="spiffy"), "chain": Chain(kind="chain"), "tree": Tree(kind="tree")}
+BUILT_IN = {
+    "spot": Spot(kind="spot"),
+    "spiffy": Spiffy(kind="spiffy"),
+    "chain": Chain(kind="chain"),
+    "tree": Tree(kind="tree"),
+}
 
 
 class Exclude(Section):
@@ -237,7 +244,7 @@ class Train(Section):
 
 
 class CalibrateSpiffy(Section):
-    """The draft graph of Spiffy: at most `nodes` nodes, chosen over the next `lookahead` commits of `prompts` prompts."""
+    """The draft graph of Spiffy: at most `nodes` nodes, from the next `lookahead` commits of `prompts` prompts."""
 
     task: one_or_more(str) = ("tiny-math", "tiny-code")
     prompts: Positive = 50
@@ -296,5 +303,3 @@ class Control(Section):
 
     include: bool = True
     retime_after_s: Annotated[float, Field(gt=0)] = 600.0
-
-

@@ -79,7 +79,7 @@ class Source:
         return path in self.lines or path in self.origins
 
     def base_directory(self, path: KeyPath) -> Path:
-        """Where a relative file name at `path` starts: the spec's directory, or the working directory for an override."""
+        """Where a relative file name at `path` starts: the spec's directory, the working directory for an override."""
         return Path.cwd() if any(path[:end] in self.origins for end in range(len(path) + 1)) else self.directory
 
 

@@ -78,12 +78,20 @@ def test_values_keep_their_yaml_1_2_types() -> None:
         ("temperature: [0, 1]", "temperature: [0, .inf]", "finite number, got inf"),
         ("temperature: [0, 1]", "temperature: [0, 0.0]", "temperature[1]: 0.0 is listed twice"),
         ("target: tiny-sdar", "target: tiny-sadr", "unknown target 'tiny-sadr'; did you mean 'tiny-sdar'?"),
-        ("target: tiny-sdar", "target: {checkpoint: /nowhere, name: x}", "target.checkpoint: target '/nowhere': no such directory"),
+        (
+            "target: tiny-sdar",
+            "target: {checkpoint: /nowhere, name: x}",
+            "target.checkpoint: target '/nowhere': no such directory",
+        ),
         ("target: tiny-sdar", "target: {checkpoint: /nowhere}", "target.name: required, but missing"),
         ("target: tiny-sdar", "target: [tiny-sdar, tiny-sdar]", "'tiny-sdar' is listed twice"),
         ("task: [tiny-math, tiny-code]", "task: [tiny-maths]", "unknown task 'tiny-maths'; did you mean 'tiny-math'?"),
         ("drafter: [none, spot,", "drafter: [none, spto,", "drafter[1]: unknown drafter 'spto'; did you mean 'spot'?"),
-        ("drafter: [none, spot,", "drafter: [none, oracle-joint,", "'oracle-joint' is not available; valid here: none, spot"),
+        (
+            "drafter: [none, spot,",
+            "drafter: [none, oracle-joint,",
+            "'oracle-joint' is not available; valid here: none, spot",
+        ),
         ("verifier: auto", "verifier: rejection", "verifier 'rejection' is not available; valid here: auto, greedy"),
         ("verifier: auto", "verifier: copled", "unknown verifier 'copled'; did you mean 'coupled'?"),
         ("verifier: auto", "block_length: 16", "'tiny-sdar' has block length 32, got 16"),
@@ -94,7 +102,11 @@ def test_values_keep_their_yaml_1_2_types() -> None:
         ("verifier: auto", "outliers: null", "outliers: should be a mapping of settings, got null"),
         ("verifier: auto", "verifier: !secret 3", "the tag !secret is not supported"),
         ("gamma: {kind: spot, floor", "gamma: {kind: tree, floor", "drafters.gamma.floor: unknown key"),
-        ("gamma: {kind: spot,", "gamma: {kind: spott,", "drafters.gamma.kind: unknown kind 'spott'; did you mean 'spot'?"),
+        (
+            "gamma: {kind: spot,",
+            "gamma: {kind: spott,",
+            "drafters.gamma.kind: unknown kind 'spott'; did you mean 'spot'?",
+        ),
         ("gamma: {kind: spot,", "gamma: {", "drafters.gamma.kind: required, but missing"),
         ("gamma: {kind: spot,", "gamma: {kind: spot, hedge: 5,", "drafters.gamma.hedge: should be 1, 2 or 4, got 5"),
         ("floor: calibrated", "floor: 1.5", "drafters.gamma.floor: should be a probability"),
@@ -112,12 +124,16 @@ def test_mistake_is_reported_at_its_line(old: str, new: str, expected: str) -> N
     assert SOUND.count(old) == 1
     text = SOUND.replace(old, new)
     wrong_lines = {
-        number for number, line in enumerate(text.splitlines(), 1) if line not in SOUND.splitlines() or text.count(line + "\n") > 1
+        number
+        for number, line in enumerate(text.splitlines(), 1)
+        if line not in SOUND.splitlines() or text.count(line + "\n") > 1
     }
     found = problems(text)
     assert any(expected in line for line in found), found
     places = {line.split(": ")[0] for line in found if expected in line}
-    assert places <= {f"spec.yaml:{number}" for number in wrong_lines} | ({"spec.yaml:12"} if "no cell" in expected else set())
+    assert places <= {f"spec.yaml:{number}" for number in wrong_lines} | (
+        {"spec.yaml:12"} if "no cell" in expected else set()
+    )
 
 
 @pytest.mark.parametrize(
@@ -129,9 +145,15 @@ def test_mistake_is_reported_at_its_line(old: str, new: str, expected: str) -> N
         ("", "spec.yaml:1: target: required, but missing"),
         ("a: &a [*a]", "an alias may not contain itself"),
         ("a: b\n---\na: c", "spec.yaml:2: not valid YAML: but found another document"),
-        (SOUND.replace("budget: [8, 12]\n", ""), "spec.yaml:1: budget: required, but missing: the most drafts per round"),
+        (
+            SOUND.replace("budget: [8, 12]\n", ""),
+            "spec.yaml:1: budget: required, but missing: the most drafts per round",
+        ),
         (SOUND.replace("[none, spot, gamma, chain]", "none"), "spec.yaml:4: budget: a budget without a drafter"),
-        (SOUND.replace("floor: calibrated", "hedge: 2"), "spec.yaml:3: drafter[2]: 'gamma' is the same drafter as 'spot'"),
+        (
+            SOUND.replace("floor: calibrated", "hedge: 2"),
+            "spec.yaml:3: drafter[2]: 'gamma' is the same drafter as 'spot'",
+        ),
         ("target: tiny-sdar\nname: \x07", "spec.yaml:2: not valid YAML"),
         (SOUND.replace("allow_code_execution: true\n", ""), "spec.yaml:2: task[1]: 'tiny-code' runs generated code"),
     ],
@@ -156,7 +178,13 @@ def test_all_mistakes_are_reported_at_once_in_file_order() -> None:
 
 
 def test_overrides_are_yaml_and_win() -> None:
-    overrides = ["seed=[4, 5]", "drafters.gamma.floor=0.1", "stages.train.epochs=2", "exclude.0.budget=8", "target.0=tiny-sdar"]
+    overrides = [
+        "seed=[4, 5]",
+        "drafters.gamma.floor=0.1",
+        "stages.train.epochs=2",
+        "exclude.0.budget=8",
+        "target.0=tiny-sdar",
+    ]
     spec = parse_spec(SOUND.replace("target: tiny-sdar", "target: [tiny-sdar]"), overrides=overrides)
     assert spec.seed == (4, 5)
     assert spec.drafters["gamma"].floor == 0.1
@@ -217,7 +245,9 @@ def test_checkpoints_are_found_beside_the_spec_and_checked(tmp_path: Path, monke
     folder = tmp_path / "mine"
     folder.mkdir()
     path = tmp_path / "spec.yaml"
-    path.write_text("target: {checkpoint: mine, name: mine}\ntask: tiny-math\ndrafter: none\nsamples: 1\ngeneration_length: 64\n")
+    path.write_text(
+        "target: {checkpoint: mine, name: mine}\ntask: tiny-math\ndrafter: none\nsamples: 1\ngeneration_length: 64\n"
+    )
 
     def message() -> str:
         with pytest.raises(SpecError) as caught:
