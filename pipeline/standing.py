@@ -17,11 +17,11 @@ from typing import Any
 import pyarrow as pa
 
 from pipeline.graph import Graph, Node
+from pipeline.paths import DIRECTORIES, artifact_path
 from pipeline.plan import NodeState, PlanRow, plan
 from workers.errors import UserError
 
 MANIFEST = "manifest.json"
-DIRECTORIES = ("artifacts", "logs", "journal", "progress", "reports", "submissions")
 
 Query = Callable[..., pa.Table]  # (sql, params) -> rows, of the open store or of a snapshot
 
@@ -52,10 +52,6 @@ def known_states(graph: Graph, home: Path, query: Query | None) -> dict[str, Nod
         if node.cell is None and read_manifest(artifact_path(home, node.identity)):
             states[node.identity] = NodeState("done", states[node.identity].attempt if node.identity in states else 1)
     return states
-
-
-def artifact_path(home: Path, identity: str) -> Path:
-    return home / "artifacts" / identity
 
 
 def read_manifest(directory: Path) -> dict[str, Any] | None:

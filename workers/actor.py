@@ -16,7 +16,7 @@ import shutil
 import socket
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -85,7 +85,8 @@ class Worker:
 
     def describe(self) -> dict[str, Any]:
         """The device and the software under it. Measurements are compared only within one `device_class`."""
-        facts: dict[str, Any] = {"worker": self.name, "host": socket.gethostname(), "pid": os.getpid(), "torch": torch.__version__}
+        facts: dict[str, Any] = {"worker": self.name, "host": socket.gethostname(), "pid": os.getpid()}
+        facts |= {"device": self.device, "dtype": self._session.dtype, "worker_torch": torch.__version__}
         if self.device == "cuda":
             facts |= {"device_class": torch.cuda.get_device_name(), "cuda": torch.version.cuda, "driver": _nvidia_driver()}
         else:
@@ -118,6 +119,7 @@ class Worker:
         self._session.take(order)
         if order.artifact is None:
             result = run_stage(order.kind, order.params, order.inputs, None, self._session)
+            self._session.show({**result.summary, "accepted": result.summary["accepted_per_round_pooled"]})
             return {"summary": result.summary, "result": result}
         temporary = order.artifact.with_name(f".tmp-{order.artifact.name[:16]}-{socket.gethostname()}-{os.getpid()}")
         shutil.rmtree(temporary, ignore_errors=True)
@@ -168,8 +170,12 @@ class Session:
         temporary = path.with_suffix(".tmp")
         temporary.write_text(json.dumps({"key": self._order.key, "done": done, "total": total, "figures": figures}))
         temporary.replace(path)
+        self.show(figures)
+
+    def show(self, figures: Mapping[str, Any]) -> None:
+        """Sets Ray's metrics for the current order."""
         for key, gauge in self._gauges.items():
-            if figures.get(key) is not None:
+            if self._order is not None and figures.get(key) is not None:
                 gauge.set(figures[key], tags={"node": self._order.label})
 
 

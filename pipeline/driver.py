@@ -1,0 +1,140 @@
+"""`submit`: finds out what is missing, starts Ray only for that, and records what comes back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from pipeline.control_files import clear_cancel
+from pipeline.graph import Graph, Node, build_graph
+from pipeline.progress import Display
+from pipeline.recorder import Recorder, runs_of
+from pipeline.report import markdown_summary
+from pipeline.reruns import due
+from pipeline.schedule import State
+from pipeline.spec import Spec
+from pipeline.standing import Query, check_writable, missing_nodes, prepare_home, set_aside_damaged
+from warehouse import Store, WarehouseError, connect
+
+OK, FAILED, INTERRUPTED = 0, 1, 130
+
+
+@dataclass(frozen=True)
+class Submission:
+    """How a submit ended. `counts`: nodes of the graph by what became of them; `report`: the HTML page, if there is one."""
+
+    exit_code: int
+    experiment: str
+    home: Path
+    counts: Mapping[str, int]
+    report: Path | None
+
+
+def home_directory(home: str | Path | None) -> Path:
+    """The home to use: as given, else DRAFTHOUSE_HOME, else ./results."""
+    return Path(home or os.environ.get("DRAFTHOUSE_HOME") or "results").expanduser().absolute()
+
+
+def submit(
+    spec: Spec,
+    home: str | Path | None = None,
+    address: str | None = None,
+    limit: int | None = None,
+    dashboard: bool = True,
+    console: Console | None = None,
+    worker_class: Any = None,
+) -> Submission:
+    """Runs what is missing of an experiment and prints its summary; a second submit does nothing and starts nothing.
+
+    address: an existing Ray cluster whose machines share `home`; else RAY_ADDRESS, else Ray is started here.
+    limit: evaluate only the first so many samples; such runs are marked and kept out of the tables.
+    worker_class: a `workers.actor.Worker` to use instead, for tests.
+    Raises UserError or WarehouseError for what the caller has to fix before anything runs.
+    """
+    place = home_directory(home)
+    shown = console or Console()
+    graph = build_graph(spec, limit)
+    check_writable(place)
+    if _all_done(spec, graph, place):
+        shown.print(f"{spec.name}: all {len(graph.nodes)} nodes are done, nothing to run", highlight=False)
+        return _finish(spec, graph, place, shown, OK, {State.DONE.value: len(graph.nodes)}, make_report=False)
+    with Store(place) as store:
+        prepare_home(place)
+        clear_cancel(place)
+        recorder = Recorder(store, place, spec, graph)
+        missing = _missing_intact(graph, place, recorder)
+        recorder.begin(missing, limit)
+        counts = {State.DONE.value: len(graph.nodes) - len(missing)}
+        code = OK
+        if missing or due(recorder.runs(), graph, (), spec.outliers)[0]:
+            # Ray, and with it torch, is imported only now: a submit with nothing to do returns at once.
+            from pipeline.execute import run_nodes
+
+            with Display(shown, spec.name) as display:
+                code, counts = run_nodes(spec, graph, missing, recorder, display, address, dashboard, worker_class)
+        recorder.publish(force=True)
+    return _finish(spec, graph, place, shown, code, counts, make_report=True)
+
+
+def snapshot_query(home: Path) -> Query | None:
+    """Reads the published snapshot, None if there is none. The connection is closed with the last reference to it."""
+    try:
+        connection = connect(home)
+    except WarehouseError:
+        if (home / "snapshot.duckdb").exists():
+            raise
+        return None
+    return lambda sql, params=None: connection.sql(sql, params=params).to_arrow_table()
+
+
+def _all_done(spec: Spec, graph: Graph, home: Path) -> bool:
+    """Whether the published snapshot holds everything, this experiment's plan included."""
+    try:
+        query = snapshot_query(home)
+    except WarehouseError:  # a damaged snapshot: the store writes a new one
+        return False
+    if query is None or missing_nodes(graph, home, query):
+        return False
+    known = query("SELECT arg_max(spec_identity, seq) AS last FROM experiments WHERE name = ?", [spec.name]).to_pylist()
+    return known[0]["last"] == graph.identity and not due(runs_of(graph, query), graph, (), spec.outliers)[0]
+
+
+def _missing_intact(graph: Graph, home: Path, recorder: Recorder) -> list[Node]:
+    """The nodes to run; an artifact that one of them reads and that is damaged is put aside and made again."""
+    while True:
+        missing = missing_nodes(graph, home, recorder.store.query)
+        inside = {node.identity for node in missing}
+        read = {identity for node in missing for identity in node.upstream} - inside
+        damaged = set_aside_damaged(home, sorted(read))
+        for identity, kept in damaged.items():
+            label = graph.by_identity[identity].label
+            recorder.event("warning", "artifact", f"the files of {label} do not agree with their sha256, kept as {kept.name}")
+        if not damaged:
+            return missing
+
+
+def _finish(
+    spec: Spec, graph: Graph, home: Path, console: Console, code: int, counts: Mapping[str, int], make_report: bool
+) -> Submission:
+    """Prints the summary, writes the report, and settles the exit code: an inexact run is a failure, also later."""
+    report = home / "reports" / f"{spec.name}.html"
+    if make_report:
+        from pipeline.report import write_report
+
+        report = write_report(home, spec.name)
+    console.print(markdown_summary(home, spec.name), markup=False, highlight=False, soft_wrap=True)
+    if report.exists():
+        console.print(f"Report: {report}", markup=False, highlight=False, soft_wrap=True)
+    query = snapshot_query(home)
+    identities = [node.identity for node in graph.nodes if node.cell is not None]
+    sql = "SELECT count(*) AS n FROM audit JOIN runs USING (run_id) WHERE failure AND list_contains(?, identity)"
+    inexact = query(sql, [identities])["n"][0].as_py() if query else 0
+    if inexact:
+        text = f"{inexact} runs that should be exact differ from their control: see the view audit"
+        console.print(text, style="red", markup=False, highlight=False)
+    return Submission(code or (FAILED if inexact else OK), spec.name, home, counts, report if report.exists() else None)

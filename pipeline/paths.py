@@ -1,0 +1,45 @@
+"""Where things of a submit lie under a home."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipeline.graph import Node
+
+DIRECTORIES = ("artifacts", "logs", "journal", "progress", "reports", "submissions")
+
+
+def run_id(identity: str, attempt: int) -> str:
+    """The name of one measurement: `attempt` counts from 0."""
+    return f"{identity[:16]}-{attempt}"
+
+
+def artifact_path(home: Path, identity: str) -> Path:
+    return home / "artifacts" / identity
+
+
+def input_paths(home: Path, node: Node) -> dict[str, Path | list[Path]]:
+    """Role -> artifact directory, or directories, that a node reads."""
+    return {
+        role: artifact_path(home, value) if isinstance(value, str) else [artifact_path(home, each) for each in value]
+        for role, value in node.inputs.items()
+    }
+
+
+def log_path(home: Path, identity: str) -> Path:
+    """The log of a node; its attempts follow one another in it."""
+    return home / "logs" / f"{identity[:16]}.log"
+
+
+def journal_path(home: Path, run: str) -> Path:
+    """The finished samples of an unfinished measurement."""
+    return home / "journal" / f"{run}.jsonl"
+
+
+def progress_path(home: Path, worker: str) -> Path:
+    return home / "progress" / f"{worker}.json"
+
+
+def submission_path(home: Path, experiment: str) -> Path:
+    """The validated spec of an experiment's latest submit, for `retry`."""
+    return home / "submissions" / f"{experiment}.json"
