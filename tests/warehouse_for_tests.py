@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from warehouse import Store
 from warehouse.catalog import VIEWS
-from warehouse.columns import ROUND_SCHEMA, SAMPLE_SCHEMA, conform, run_row
-from warehouse.database import migrate
+from warehouse.columns import ROUND_SCHEMA, RUN_SCHEMA, SAMPLE_SCHEMA, conform, run_row
+from warehouse.database import insert, migrate
 from warehouse.figures import figures
 from warehouse.reconcile import insert_record
 from warehouse.records import Record
@@ -105,6 +105,16 @@ def put(connection: duckdb.DuckDBPyConnection, run: dict[str, Any], samples: pa.
     row = run_row(run, samples, figures(samples, rounds))
     insert_record(connection, Record(row, samples, rounds))
     return row["run_id"]
+
+
+def put_all(connection: duckdb.DuckDBPyConnection, runs: Sequence[tuple[dict[str, Any], pa.Table]]) -> None:
+    """Insert many runs without rounds, in three statements."""
+    rounds = ROUND_SCHEMA.empty_table()
+    conformed = [(run, conform(samples, SAMPLE_SCHEMA, "samples")) for run, samples in runs]
+    run_rows = [run_row(run, samples, figures(samples, rounds)) for run, samples in conformed]
+    all_samples = [samples.append_column("run_id", pa.array([run["run_id"]] * samples.num_rows)) for run, samples in conformed]
+    insert(connection, "run_records", pa.Table.from_pylist(run_rows, schema=RUN_SCHEMA))
+    insert(connection, "samples", pa.concat_tables(all_samples))
 
 
 def archive(connection: duckdb.DuckDBPyConnection, run_id: str, reason: str, successor: str | None = None) -> None:
