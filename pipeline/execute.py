@@ -149,7 +149,7 @@ class Execution:
             self._reruns[key] = rerun
             self._tried.add(rerun.replaces)
         target = json.dumps([node.params["target"], node.params.get("block_length")]) if "target" in node.params else None
-        self.scheduler.add(Task(key, (node.priority,), frozenset(needs), frozenset(after), target))
+        self.scheduler.add(Task(key, (node.priority,), frozenset(needs), frozenset(after), target, node.label))
         return key
 
     def _add_reruns(self) -> None:
@@ -278,12 +278,11 @@ class Execution:
 
     def _record_stopped(self, keys: list[str]) -> None:
         for key in keys:
-            blocked = self.scheduler.states[key] is State.BLOCKED
-            self._record(key, "cancelled", message=("blocked: " if blocked else "") + self.scheduler.messages[key])
+            self._record(key, self.scheduler.states[key].value, message=self.scheduler.messages[key])
 
     def _record(self, key: str, state: str, **about: Any) -> None:
         """Records the state of a node. A repetition that does not end well leaves its node done: the earlier run stands."""
-        if key in self._reruns and state in ("failed", "cancelled", "planned"):
+        if key in self._reruns and state in ("failed", "blocked", "cancelled", "planned"):
             state, about["message"] = "done", f"repetition: {about.get('message')}"
         self.recorder.state(self._nodes[key], state, **about)
 

@@ -32,7 +32,7 @@ class Task:
 
     `needs` names tasks whose output it reads: if one fails, this task is blocked. `after` names tasks that must have ended,
     however they ended (a measurement follows its control). Lower `rank` starts first. `target` is the model that the worker
-    has to hold, None if it needs none.
+    has to hold, None if it needs none. `label` names it in messages.
     """
 
     key: str
@@ -40,6 +40,7 @@ class Task:
     needs: frozenset[str] = frozenset()
     after: frozenset[str] = frozenset()
     target: str | None = None
+    label: str = ""
 
 
 class Scheduler:
@@ -145,7 +146,7 @@ class Scheduler:
 
     def _block(self, key: str, cause: str) -> None:
         self.states[key] = State.BLOCKED
-        self.messages[key] = f"needs {cause}, which did not finish"
+        self.messages[key] = f"needs {self.tasks[cause].label or cause}, which is {self.states[cause].value}"
 
     def _block_dependants(self, cause: str) -> list[str]:
         blocked = []

@@ -214,7 +214,7 @@ def _logging_to(path: Path) -> Iterator[None]:
 @contextlib.contextmanager
 def _only_writer(journal: Path) -> Iterator[None]:
     """Keeps a worker of a killed submit, which may live some seconds longer, from writing to the same journal."""
-    with journal.with_suffix(".lock").open("w") as lock:
+    with journal.open("a") as lock:
         deadline = time.monotonic() + JOURNAL_WAIT_S
         while True:
             try:
