@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
-from pipeline.facts import Facts, executes_code, stage_version
+from pipeline.facts import Facts, executes_code, known_tasks, stage_version
 from pipeline.grid import Run, expand
 from pipeline.settings import Section, TargetRef
 from pipeline.spec import Spec
@@ -153,7 +153,10 @@ class _Builder:
 
     def pretrain(self, target: TargetRef) -> str:
         settings = self.spec.stages.pretrain.model_dump(mode="json", exclude_none=True)
-        return self._add("pretrain", f"pretrain/{target.name}", {"embedded": target.name, **settings}, {})
+        params = {"embedded": target.name, **settings}
+        # The training stream has no end; its start stands for it in the identity.
+        stream = [{"task": task, "split": "train", "first": 0, "count": 100} for task in known_tasks()]
+        return self._add("pretrain", f"pretrain/{target.name}", params, {}, pools=stream)
 
     def collect(self, target: TargetRef, block_length: int, shard: int) -> str:
         stage = self.spec.stages.collect
