@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Callable
 
 import torch
@@ -102,12 +103,20 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def normalise(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """RMS norm over the last dimension; `weight` broadcasts to x."""
-    if x.dtype != torch.float32 or x.device.type != "cpu":
-        return F.rms_norm(x, x.shape[-1:], weight, eps) if weight.dim() == 1 else F.rms_norm(x, x.shape[-1:], None, eps) * weight
-    # Small forwards on a CPU are bound by the number of operations, and PyTorch's own norm there is made of ten.
-    norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-    return x * torch.addcmul(norm.new_tensor(eps), norm, norm, value=1 / x.shape[-1]).rsqrt_() * weight
+    """RMS norm over the last dimension; `weight` [D] or [heads, D] broadcasts to x."""
+    if x.dtype == torch.float32 and x.device.type == "cpu":
+        # Small forwards on a CPU are bound by the number of operations, and PyTorch's own norm there is made of ten.
+        norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+        return x * torch.addcmul(constant(eps), norm, norm, value=1 / x.shape[-1]).rsqrt_() * weight
+    if weight.dim() == 1:
+        return F.rms_norm(x, x.shape[-1:], weight, eps)
+    return F.rms_norm(x, x.shape[-1:], None, eps) * weight
+
+
+@cache
+def constant(value: float) -> Tensor:
+    """A scalar fp32 tensor on the CPU."""
+    return torch.tensor(value)
 
 
 class RMSNorm(nn.Module):
