@@ -91,15 +91,22 @@ def _cost(value: Any, info: ValidationInfo) -> DeclaredCost | str:
     return DeclaredCost.model_validate(value, context=info.context)
 
 
+def _hedge(value: int) -> int:
+    if value not in (1, 2, 4):
+        raise wrong("should be 1, 2 or 4")
+    return value
+
+
 def _unit(value: float) -> float:
     return value + 0.0  # -0.0 and 0.0 are one setting
 
 
 Positive = Annotated[int, Field(gt=0)]
+Count = Annotated[int, Field(gt=0, le=100_000)]  # of samples; planning reads each
 Probability = Annotated[float, Field(ge=0, le=1)]
 Temperature = Annotated[float, Field(ge=0), AfterValidator(_unit)]
 Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
-Hedge = Literal[1, 2, 4]
+Hedge = Annotated[int, AfterValidator(_hedge)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
 
@@ -212,7 +219,7 @@ class Collect(Section):
     """Draft-free trajectories that the order model learns from; `prompts` are dealt to the tasks in turn."""
 
     task: one_or_more(str) = ("tiny-math", "tiny-code")
-    prompts: Positive = 15_000
+    prompts: Count = 15_000
     shard_prompts: Positive = 250
     batch: Positive = 64
     generation_length: Positive = 256
@@ -247,7 +254,7 @@ class CalibrateSpiffy(Section):
     """The draft graph of Spiffy: at most `nodes` nodes, from the next `lookahead` commits of `prompts` prompts."""
 
     task: one_or_more(str) = ("tiny-math", "tiny-code")
-    prompts: Positive = 50
+    prompts: Count = 50
     nodes: Positive = 24
     lookahead: Positive = 6
     token_ranks: Positive = 8
@@ -266,7 +273,7 @@ class CalibrateFloor(Section):
     """The mass floor of SPOT-gamma: best mean ratio over `budgets`, the smaller floor if within `tie_band`."""
 
     task: one_or_more(str) = ("tiny-math", "tiny-code")
-    prompts: Positive = 50
+    prompts: Count = 50
     grid: one_or_more(Annotated[float, Field(ge=0, lt=1)]) = (0.0, 0.02, 0.05, 0.1, 0.2)
     budgets: one_or_more(Positive) = (8, 12, 20)
     tie_band: Annotated[float, Field(ge=0, lt=1)] = 0.03

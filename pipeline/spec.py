@@ -16,6 +16,7 @@ from pipeline.settings import (
     Cache,
     CommitRule,
     Control,
+    Count,
     Drafter,
     Exclude,
     Execution,
@@ -46,7 +47,7 @@ class Spec(Section):
     budget: one_or_more(Positive) = ()
     temperature: one_or_more(Temperature) = (0.0,)
     seed: one_or_more(Seed) = (0,)
-    samples: Positive
+    samples: Count
     generation_length: one_or_more(Positive) = (256,)
     block_length: one_or_more(Positive) = (32,)
     stop: one_or_more(Stop) = ("fill",)
