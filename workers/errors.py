@@ -1,5 +1,7 @@
-"""The one error a user is meant to read."""
+"""Errors that are the user's to fix."""
+
+from __future__ import annotations
 
 
 class UserError(Exception):
-    """Something the user can fix: the message names the place and the fix, in one line."""
+    """A mistake in what the user asked for; the message is one line that names the place and the fix."""

@@ -199,7 +199,7 @@ def run(params: dict, inputs: dict, out: Path, session) -> dict:
         "accuracy": held_out("test", settings.final_samples),
         "accuracy_samples": settings.final_samples,
     }
-    write_target(out, optimizer.masters, model.config, WINDOW, mask_id, stop_id, tokenizer)
+    write_target(out, optimizer.masters, model.config, WINDOW, tokenizer)
     hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(out.iterdir()) if path != checkpoint}
     build = {"settings": asdict(settings), "summary": summary, "sha256": hashes, "command": rebuild_command(settings)}
     (out / "build.json").write_text(json.dumps(build, indent=2) + "\n")

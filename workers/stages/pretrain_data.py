@@ -18,7 +18,7 @@ from workers.tasks import TASKS
 WINDOW = 32
 MIN_RATE, MAX_RATE = 0.05, 0.95
 FULL_MASK_SHARE = 0.1
-FILLER_SHARE = 0.15
+FILLER_SHARE = 0.12
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,48 @@
+"""Where a target lives and what it is, without loading it (no torch)."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from workers.errors import UserError
+
+PACKAGED = {"tiny-sdar": Path(__file__).with_name("tiny-sdar")}
+PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
+
+
+def target_directory(reference: dict | str) -> Path:
+    """Directory of a reference: a packaged name, a path, or {"checkpoint": path, "name": label}."""
+    place = reference["checkpoint"] if isinstance(reference, dict) else reference
+    directory = PACKAGED.get(place) or Path(place).expanduser()
+    if not directory.is_dir():
+        raise UserError(f"target '{place}': no such directory, and packaged targets are {', '.join(sorted(PACKAGED))}")
+    return directory
+
+
+def target_name(reference: dict | str) -> str:
+    """The label of a reference: its own, or the last part of its path."""
+    if isinstance(reference, dict) and reference.get("name"):
+        return reference["name"]
+    return reference if reference in PACKAGED else target_directory(reference).resolve().name
+
+
+def weight_files(directory: Path) -> list[Path]:
+    """The safetensors files of a target; raises UserError if there are none. Pickles are refused: loading one runs code."""
+    files = sorted(directory.glob("*.safetensors"))
+    if files:
+        return files
+    if pickles := sorted(path.name for pattern in PICKLES for path in directory.glob(pattern)):
+        raise UserError(f"{directory}: {pickles[0]} is a pickle, which can run code when loaded; convert it to safetensors")
+    raise UserError(f"{directory}: no *.safetensors file")
+
+
+def target_digest(reference: dict | str) -> str:
+    """SHA-256 (hex) over configuration, weights and tokenizer: what decides the outputs, wherever it lies."""
+    directory = target_directory(reference)
+    files = [directory / name for name in ("config.json", "generation_config.json", "tokenizer.json")]
+    digest = hashlib.sha256()
+    for path in [path for path in files if path.exists()] + weight_files(directory):
+        with open(path, "rb") as file:
+            digest.update(f"{path.name}\0{hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
+    return digest.hexdigest()
