@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
@@ -87,24 +88,27 @@ class OrderModel(nn.Module):
 
     def encode(self, roots: Roots) -> Tensor:
         """What the roots contribute, once for all prefixes: [B, M, width]."""
-        x = self.embed(static_features(roots, self.config.top))
+        x = self.embed(self._tensor(static_features(roots, self.config.top)))
         for layer in self.layers[: self.config.root_layers]:
             x = layer(x)
         return x
 
-    def score(self, encoded: Tensor, roots: Roots, taken: Tensor) -> Tensor:
-        """Log q(s | y), fp32 [B, K, M], -inf at taken positions, for K prefixes taken [B, K, M] of every root."""
+    def score(self, encoded: Tensor, roots: Roots, taken: np.ndarray) -> Tensor:
+        """Log q(s | y), fp32 [B, K, M], -inf at taken positions, for K prefixes taken bool [B, K, M] of every root."""
         batch, prefixes, masked = taken.shape
-        x = encoded[:, None] + self.embed_path(path_features(roots, taken))
-        x = x.reshape(batch * prefixes, masked, -1)
+        x = encoded[:, None] + self.embed_path(self._tensor(path_features(roots, taken)))
+        x = x.view(batch * prefixes, masked, -1)
         for layer in self.layers[self.config.root_layers :]:
             x = layer(x)
         logits = self.head(self.norm(x)).view(batch, prefixes, masked)
-        logits = logits + self.rank_prior[remaining_rank(taken).clamp_max(RANKS - 1)]
-        return logits.masked_fill(taken, -torch.inf).log_softmax(-1)
+        logits = logits + self.rank_prior[self._tensor(np.minimum(remaining_rank(taken), RANKS - 1))]
+        return logits.masked_fill(self._tensor(taken), -torch.inf).log_softmax(-1)
 
-    def forward(self, roots: Roots, taken: Tensor) -> Tensor:
+    def forward(self, roots: Roots, taken: np.ndarray) -> Tensor:
         return self.score(self.encode(roots), roots, taken)
+
+    def _tensor(self, array: np.ndarray) -> Tensor:
+        return torch.from_numpy(array).to(self.rank_prior.device)
 
 
 def save_order_model(model: OrderModel, directory: Path, facts: dict) -> None:

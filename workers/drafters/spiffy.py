@@ -16,6 +16,7 @@ import numpy as np
 
 from workers.decoding.tree import ROOT, DraftTree
 from workers.drafters import DraftRequest, Hedge, TargetInfo, reject_unknown
+from workers.drafters.features import preference
 from workers.errors import UserError
 
 Pairs = frozenset[tuple[int, int]]
@@ -86,8 +87,8 @@ def load_graph(directory: Path) -> list[Pairs]:
 class SpiffyDrafter:
     """Drafts the first `budget` nodes of the graph that the current block has room for.
 
-    Positions are ranked by the stale probability of their primary hypothesis: at T=0 the top-1 probability, at T>0 that
-    of the coupled draw (noise-aware ranking).
+    At T>0 the rank-0 token is the coupled draw. Positions are ranked by confidence at every temperature, as the target
+    chooses them; ranking by the probability of the draw, as SPOT's harness does, made this baseline weaker.
     """
 
     def __init__(self, graph: Sequence[Pairs]):
@@ -96,7 +97,7 @@ class SpiffyDrafter:
         self.hedge = Hedge(size=ranks, below=float("inf"))
 
     def draft(self, request: DraftRequest) -> DraftTree:
-        index = rank_positions(request)
+        index = preference(request.stale, request.masked)
         masked = len(index)
         drafted: dict[Pairs, int] = {ROOT_PAIRS: ROOT}
         states: list[np.ndarray] = []
@@ -121,19 +122,6 @@ class SpiffyDrafter:
         if not states:
             return DraftTree.empty(len(request.state))
         return DraftTree(np.stack(states), parents, mass)
-
-
-def rank_positions(request: DraftRequest) -> np.ndarray:
-    """Masked positions int64 [M] by falling stale probability of the primary hypothesis, ties to the lowest index.
-
-    Where that is the stale argmax its probability is the target's own confidence, bit for bit: in near-certain blocks
-    the target's order is decided by rounding.
-    """
-    stale = request.stale
-    likely = request.tokens[:, 0] == stale.tokens.cpu().numpy()
-    probability = np.where(likely, stale.confidence.cpu().numpy(), request.token_probs[:, 0])
-    index = np.flatnonzero(request.masked)
-    return index[np.argsort(-probability[index], kind="stable")]
 
 
 def build(options: Mapping[str, Any], artifacts: Mapping[str, Path], target_info: TargetInfo) -> SpiffyDrafter:

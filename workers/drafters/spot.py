@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from workers.decoding.conditionals import Conditionals
 from workers.decoding.tree import ROOT, DraftTree
 from workers.drafters import DraftRequest, Hedge, TargetInfo, reject_unknown
-from workers.drafters.features import Roots, pad_top
+from workers.drafters.features import preference, root_of
 from workers.drafters.order_model import OrderModel, load_order_model
 from workers.errors import UserError
 
@@ -100,26 +99,6 @@ def _order_of(order: Order, taken: np.ndarray, known: dict[bytes, np.ndarray]) -
     return np.stack([known[key] for key in keys])
 
 
-def preference(stale: Conditionals, masked: np.ndarray) -> np.ndarray:
-    """Masked positions in the target's order of preference: int64 [M], falling fp32 confidence, ties to the lowest index."""
-    index = np.flatnonzero(masked)
-    confidence = stale.confidence.cpu().numpy()[index]
-    return index[np.argsort(-confidence, kind="stable")]
-
-
-def root_of(stale: Conditionals, index: np.ndarray, last: int) -> Roots:
-    """The order model's view of one root whose masked positions are `index` [M] in order of preference."""
-    device = stale.logits.device
-    rows = torch.from_numpy(index).to(device)
-    return Roots(
-        probs=pad_top(stale.top_probs[rows].half().float())[None],
-        log_doubt=stale.log_doubt[rows].half().float()[None],
-        index=rows[None],
-        last=torch.tensor([last], device=device),
-        block_length=stale.logits.shape[0],
-    )
-
-
 class SpotDrafter:
     """Drafts the most probable continuations under the order model.
 
@@ -142,7 +121,7 @@ class SpotDrafter:
 
         def order(taken: np.ndarray) -> np.ndarray:
             self.levels += 1
-            log_q = self.model.score(encoded, roots, torch.from_numpy(taken).to(encoded.device)[None])[0]
+            log_q = self.model.score(encoded, roots, taken[None])[0]
             if self.order_temperature != 1.0:
                 log_q = (log_q / self.order_temperature).log_softmax(-1)
             return log_q.double().cpu().numpy()

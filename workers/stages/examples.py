@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import torch
 
 from workers.drafters.features import TOP, Roots
 from workers.errors import UserError
@@ -37,12 +36,12 @@ class Trajectories:
 
 @dataclass(frozen=True)
 class Batch:
-    """B roots with K prefixes each: taken bool [B, K, M] and label int64 [B, K], rows in order of preference."""
+    """B roots with K prefixes each: taken bool [B, K, M], label and depth int64 [B, K]; M in order of preference."""
 
     roots: Roots
-    taken: torch.Tensor
-    label: torch.Tensor
-    depth: torch.Tensor
+    taken: np.ndarray
+    label: np.ndarray
+    depth: np.ndarray
 
 
 def read_shards(shards: Sequence[Path]) -> Trajectories:
@@ -105,15 +104,12 @@ def make_batch(data: Trajectories, states: np.ndarray, depths: np.ndarray) -> Ba
     """
     masked = int(data.count[states[0]]) - 1
     rows = data.offset[states][:, None] + 1 + np.arange(masked)
-    delay = torch.from_numpy(data.delay[rows].astype(np.int64))[:, None, :]
-    depth = torch.from_numpy(depths)
     roots = Roots(
-        probs=torch.from_numpy(data.probs[rows]).float(),
-        log_doubt=torch.from_numpy(data.log_doubt[rows]).float(),
-        index=torch.from_numpy(data.position[rows].astype(np.int64)),
-        last=torch.from_numpy(data.position[data.offset[states]].astype(np.int64)),
+        probs=data.probs[rows],
+        log_doubt=data.log_doubt[rows],
+        index=data.position[rows].astype(np.int64),
+        last=data.position[data.offset[states]].astype(np.int64),
         block_length=data.block_length,
     )
-    taken = delay <= depth[..., None]
-    label = (delay == depth[..., None] + 1).int().argmax(-1)
-    return Batch(roots, taken, label, depth)
+    delay, depth = data.delay[rows].astype(np.int64)[:, None, :], depths[..., None]
+    return Batch(roots, taken=delay <= depth, label=(delay == depth + 1).argmax(-1), depth=depths)

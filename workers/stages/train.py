@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from workers.drafters.features import remaining_rank
 from workers.drafters.order_model import OrderModel, OrderModelConfig, save_order_model
 from workers.stages import Inputs, StageSession
 from workers.stages.examples import Batch, Trajectories, draw_depths, make_batch, read_shards, split_samples, usable_states
@@ -61,30 +60,22 @@ def assess(model: OrderModel, held: list[Batch]) -> dict[str, Any]:
     """Next-commit accuracy of the model and of stale confidence on the same examples, overall and by depth."""
     depth, hit, base, loss = [], [], [], []
     for batch in held:
-        log_q = model(batch.roots, batch.taken)
-        first = remaining_rank(batch.taken).masked_fill(batch.taken, -1).eq(0).int().argmax(-1)
+        log_q = model(batch.roots, batch.taken).cpu().numpy()
+        first = (~batch.taken).argmax(-1)  # what stale confidence ranks first among the rest
         depth.append(batch.depth.reshape(-1))
-        hit.append(log_q.argmax(-1).eq(batch.label).reshape(-1))
-        base.append(first.eq(batch.label).reshape(-1))
-        loss.append(-log_q.gather(-1, batch.label[..., None]).reshape(-1))
-    depth, hit, base = torch.cat(depth).numpy(), torch.cat(hit).numpy(), torch.cat(base).numpy()
+        hit.append((log_q.argmax(-1) == batch.label).reshape(-1))
+        base.append((first == batch.label).reshape(-1))
+        loss.append(-np.take_along_axis(log_q, batch.label[..., None], -1).reshape(-1))
+    depth, hit, base = np.concatenate(depth), np.concatenate(hit), np.concatenate(base)
     depths = range(int(depth.max()) + 1)
     return {
-        "held_out_loss": float(torch.cat(loss).mean()),
+        "held_out_loss": float(np.concatenate(loss).mean()),
         "accuracy": float(hit.mean()),
         "baseline": float(base.mean()),
         "accuracy_by_depth": [float(hit[depth == d].mean()) if (depth == d).any() else None for d in depths],
         "baseline_by_depth": [float(base[depth == d].mean()) if (depth == d).any() else None for d in depths],
         "examples_by_depth": [int((depth == d).sum()) for d in depths],
     }
-
-
-def to_device(batch: Batch, device: str) -> Batch:
-    if device == "cpu":
-        return batch
-    roots = batch.roots
-    moved = {name: getattr(roots, name).to(device) for name in ("probs", "log_doubt", "index", "last")}
-    return Batch(type(roots)(**moved, block_length=roots.block_length), batch.taken.to(device), batch.label.to(device), batch.depth)
 
 
 def run(params: dict[str, Any], inputs: Inputs, out: Path, session: StageSession) -> dict[str, Any]:
@@ -97,7 +88,7 @@ def run(params: dict[str, Any], inputs: Inputs, out: Path, session: StageSession
 
     # The held-out examples are the same in every epoch.
     rng = np.random.default_rng([params["seed"], 1])
-    held = [to_device(b, session.device) for b in batches(data, held_states, params, params["held_out_examples"], rng)]
+    held = list(batches(data, held_states, params, params["held_out_examples"], rng))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(params["seed"])
         shape = {key: params[key] for key in ("layers", "width", "heads", "top", "root_layers")}
@@ -111,11 +102,11 @@ def run(params: dict[str, Any], inputs: Inputs, out: Path, session: StageSession
     for epoch in range(1, params["epochs"] + 1):
         total = seen = 0.0
         for batch in batches(data, train_states, params, params["examples_per_epoch"], rng):
-            batch = to_device(batch, session.device)
             progress = (epoch - 1 + min(seen / per_epoch, 1.0)) / params["epochs"]
             for group in optimizer.param_groups:
                 group["lr"] = params["lr"] * 0.5 * (1 + math.cos(math.pi * progress))
-            losses = -model(batch.roots, batch.taken).gather(-1, batch.label[..., None])
+            label = torch.from_numpy(batch.label).to(session.device)
+            losses = -model(batch.roots, batch.taken).gather(-1, label[..., None])
             losses.mean().backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
