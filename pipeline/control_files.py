@@ -16,6 +16,8 @@ from typing import Any
 
 import psutil
 
+from workers.errors import UserError
+
 STALE_AFTER_S = 60.0  # a driver on another host counts as dead after so long without a beat
 
 
@@ -71,10 +73,10 @@ def this_process() -> dict[str, Any]:
 
 
 def request_cancel(home: Path) -> str:
-    """Asks the driver of this home to stop; returns what was done, in words. ValueError if none is alive."""
+    """Asks the driver of this home to stop; returns what was done, in words. UserError if none is alive."""
     beat = read_beat(home)
     if beat is None or not beat.alive:
-        raise ValueError("no submit is running")
+        raise UserError(f"no submit is running on {home}")
     write_atomically(cancel_path(home), "")
     if beat.host == socket.gethostname():
         os.kill(beat.pid, signal.SIGINT)

@@ -41,6 +41,7 @@ def run_nodes(
     threads, slots = spec.execution.threads, spec.execution.actors
     run = Execution(spec, graph, missing, recorder, display)
     try:
+        run.announce()
         display.note(f"{spec.name}: {len(missing)} of {len(graph.nodes)} nodes to run; starting Ray")
         with running_ray(address, None if slots == "auto" else slots, threads, dashboard) as url:
             run.dashboard = url
@@ -81,6 +82,10 @@ class Execution:
         self._time_left = TimeLeft()
         self._started_at = time.time()
         self._next_beat = 0.0
+
+    def announce(self) -> None:
+        """Lets `status` and `cancel` know of this submit before Ray is up."""
+        self._beat([], None, "starting")
 
     def loop(self, pool: Pool) -> None:
         """Returns when all is settled, or soon after `stopping` is set."""
