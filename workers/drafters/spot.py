@@ -17,7 +17,7 @@ from workers.drafters.features import preference, root_of
 from workers.drafters.order_model import OrderModel, load_order_model
 from workers.errors import UserError
 
-OPTIONS = ("hedge", "hedge_below", "order_temperature", "floor")
+OPTIONS = ("hedge", "hedge_below", "tau", "floor")
 
 # Log q(s | y) float64 [N, M] of N prefixes given as taken flags bool [N, M]; -inf where taken.
 Order = Callable[[np.ndarray], np.ndarray]
@@ -136,13 +136,13 @@ class SpotDrafter:
 
 
 def build(options: Mapping[str, Any], artifacts: Mapping[str, Path], target_info: TargetInfo) -> SpotDrafter:
-    """Options: `hedge` (token hypotheses per position, 1 for none), `hedge_below` (0.6), `order_temperature` (1), `floor` (0)."""
+    """Options: `hedge` (token hypotheses per position, 1 for none), `hedge_below` (0.6), `tau` (1), `floor` (0)."""
     reject_unknown("spot", options, OPTIONS)
-    hedge, floor, temperature = options.get("hedge", 2), options.get("floor", 0.0), options.get("order_temperature", 1.0)
+    hedge, floor, temperature = options.get("hedge", 2), options.get("floor", 0.0), options.get("tau", 1.0)
     if hedge not in (1, 2, 3, 4):
         raise UserError(f"drafter_options: hedge of spot must be from 1 (off) to 4, not {hedge!r}")
     if not temperature > 0:
-        raise UserError(f"drafter_options: order_temperature of spot must be above 0, not {temperature!r}")
+        raise UserError(f"drafter_options: tau of spot must be above 0, not {temperature!r}")
     if not 0 <= floor < 1:
         raise UserError(f"drafter_options: floor of spot must be in [0, 1), not {floor!r}")
     if "order_model" not in artifacts:
