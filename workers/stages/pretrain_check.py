@@ -20,7 +20,7 @@ def decode_greedy(model: Transformer, prompts: Tensor, block: int, length: int, 
     total = -(-(prompt + length) // block) * block
     tokens = torch.full((rows, total), mask_id)
     tokens[:, :prompt] = prompts
-    cache = KVCache(model.config, rows, total, tokens.device, model.head.weight.dtype)
+    cache = KVCache(model.config, rows, total, tokens.device, model.embed.weight.dtype)
     whole = prompt // block * block
     positions = torch.arange(total)
     if whole:
