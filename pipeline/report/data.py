@@ -1,0 +1,118 @@
+"""Everything a report shows, read from one published snapshot of the warehouse and from the artifacts beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import warehouse
+from workers.errors import UserError
+
+if TYPE_CHECKING:
+    import duckdb
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A JSON file that a stage of the experiment wrote, and the label of its node."""
+
+    label: str
+    content: Any
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """Rows of the queries of the same names (queries/*.sql), JSON artifacts, and `problems` as sentences to print."""
+
+    experiment: Row
+    nodes: list[Row]
+    cells: list[Row]
+    paired: list[Row]
+    exactness: list[Row]
+    differing: list[Row]
+    symptoms: list[Row]
+    acceptance: list[Row]
+    timing: list[Row]
+    comparisons: list[Row]
+    archived: list[Row]
+    drift: list[Row]
+    unpaired: list[Row]
+    events: list[Row]
+    limited: int
+    curves: list[Artifact]
+    floors: list[Artifact]
+    problems: list[str]
+
+    @property
+    def failed(self) -> list[Row]:
+        """Nodes whose latest state is failed."""
+        return [row for row in self.nodes if row["state"] == "failed"]
+
+
+def read_report_data(home: Path, experiment: str) -> ReportData:
+    """Read all of it. Raises UserError for an unknown experiment, WarehouseError without a snapshot."""
+    with warehouse.connect(home) as connection:
+        submitted = _rows(connection, "experiment", experiment)
+        if not submitted:
+            names = [
+                row[0] for row in connection.execute("SELECT DISTINCT name FROM experiments ORDER BY name").fetchall()
+            ]
+            raise UserError(f"no experiment {experiment!r} in {home}; it holds: {', '.join(names) or 'none'}")
+        tables = {
+            name: _rows(connection, name, experiment)
+            for name in (
+                "nodes",
+                "cells",
+                "paired",
+                "exactness",
+                "differing",
+                "symptoms",
+                "acceptance",
+                "timing",
+                "comparisons",
+                "archived",
+                "drift",
+                "unpaired",
+                "events",
+            )
+        }
+        limited = _rows(connection, "limited", experiment)[0]["runs"]
+        artifacts = _rows(connection, "artifacts", experiment)
+    problems: list[str] = []
+    return ReportData(
+        experiment=submitted[0],
+        **tables,
+        limited=limited,
+        curves=_json_artifacts(home, artifacts, "train", "curve.json", problems),
+        floors=_json_artifacts(home, artifacts, "calibrate-floor", "floor.json", problems),
+        problems=problems,
+    )
+
+
+def _rows(connection: duckdb.DuckDBPyConnection, query: str, experiment: str) -> list[Row]:
+    sql = (files("pipeline.report") / "queries" / f"{query}.sql").read_text("utf-8")
+    cursor = connection.execute(sql, {"experiment": experiment})
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def _json_artifacts(home: Path, artifacts: list[Row], kind: str, name: str, problems: list[str]) -> list[Artifact]:
+    found = []
+    for row in artifacts:
+        if row["kind"] != kind:
+            continue
+        path = home / row["path"] / name
+        try:
+            found.append(Artifact(row["label"], json.loads(path.read_text("utf-8"))))
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "not valid JSON"
+            problems.append(
+                f"{row['path']}/{name} of node {row['label']} cannot be read ({reason}), so what it holds is not shown."
+            )
+    return found
