@@ -1,0 +1,180 @@
+"""The pretrain stage: what a training row shows whom, exact resumption, and the shipped result."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import load_file
+from workers.errors import UserError
+from workers.stages.muon import orthogonalise
+from workers.stages.pretrain import PretrainSettings, build_tokenizer, new_model, run, small_blocks
+from workers.stages.pretrain_check import decode_greedy, exact_accuracy
+from workers.stages.pretrain_data import WINDOW, Corpus, TwoCopyAttention, masked_pair
+from workers.targets.load import load_target
+from workers.targets.transformer import block_causal_mask
+from workers.tasks import get_task
+
+PACKAGED = Path(__file__).parents[1] / "workers/targets/tiny-sdar"
+TINY = dict(
+    steps=6, rows=2, layers=1, width=32, heads=2, intermediate=32, vocab_size=400, max_positions=512, warmup=2,
+    tokenizer_samples=20, checkpoint_every=2, check_every=4, check_samples=1, final_samples=2,
+)  # fmt: skip
+
+
+def settings_and_corpus() -> tuple[PretrainSettings, Corpus]:
+    settings = PretrainSettings(**TINY)
+    return settings, Corpus(build_tokenizer(settings), 0, 1, seed=3)
+
+
+@pytest.mark.parametrize("block", [WINDOW, 4])
+def test_attention_shows_each_part_what_it_may_see(block):
+    """Against one big mask written down from the definition: copy, block and cleanness of every position."""
+    first, windows = 1, 3
+    clean_length = windows * WINDOW - block
+    noisy = torch.arange(first * WINDOW, windows * WINDOW)
+    where = torch.cat([noisy, noisy, torch.arange(clean_length)]) // block
+    copy = torch.cat([torch.full_like(noisy, 1), torch.full_like(noisy, 2), torch.zeros(clean_length, dtype=torch.long)])
+    same = (copy[:, None] == copy[None]) & (where[:, None] == where[None])
+    mask = same | ((copy[None] == 0) & (where[None] < where[:, None]))
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(2, 3, len(where), 8, generator=generator) for _ in range(3))
+    expected = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    torch.testing.assert_close(TwoCopyAttention(first, windows, block)(q, k, v), expected, atol=1e-5, rtol=1e-5)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 5), st.integers(0, WINDOW - 1))
+def test_masks_cover_the_answer_and_spare_the_prompt(seed, windows, tail):
+    first, second = masked_pair(np.random.default_rng(seed), windows, tail)
+    assert not first[:tail].any() and not second[:tail].any()
+    assert (first | second)[tail:].all()
+    full = first.reshape(windows, WINDOW).sum(axis=1) == [WINDOW - tail] + [WINDOW] * (windows - 1)
+    overlap = (first & second).reshape(windows, WINDOW).any(axis=1)
+    assert not (overlap & ~full).any()
+
+
+def test_rows_hold_training_problems_with_the_answer_as_label():
+    settings, corpus = settings_and_corpus()
+    tokenizer = corpus.tokenizer
+    prompts = {s.prompt for name in ("tiny-math", "tiny-code") for s in get_task(name).samples("train", 5, 5)}
+    seen = set()
+    for batch in corpus.batches(1, 10, WINDOW):
+        split = 2 * batch.attention.noisy
+        for row, labels in zip(batch.tokens, batch.labels):
+            clean = row[split:]
+            text = tokenizer.decode(clean.tolist())
+            prompt = text[: text.index("\n") + 1]
+            seen.add(prompt)
+            length = len(tokenizer.encode(prompt).ids)
+            for copy in (slice(0, split // 2), slice(split // 2, split)):
+                places, marked = batch.positions[copy], labels[copy]
+                assert (marked[places < length] == -1).all()
+                assert ((row[copy] == corpus.mask_id) == (marked >= 0)).all()
+                known = (marked >= 0) & (places < len(clean))
+                assert torch.equal(marked[known], clean[places[known]])
+            assert (labels[split:] == -1).all()
+    assert seen == prompts
+
+
+def test_small_blocks_come_only_at_first():
+    settings = PretrainSettings(steps=100, small_share=0.2)
+    assert [step for step in range(100) if small_blocks(settings, step)] == list(range(0, 20, 2))
+
+
+def test_orthogonalised_matrices_have_even_singular_values():
+    for shape in ((3, 16, 16), (2, 48, 16), (2, 16, 48)):
+        values = torch.linalg.svdvals(orthogonalise(torch.randn(shape, generator=torch.Generator().manual_seed(0))).float())
+        assert values.min() > 0.3 and values.max() < 1.4
+
+
+class Killed(Exception):
+    pass
+
+
+def session(folder: Path, kill_at: int = -1) -> SimpleNamespace:
+    def progress(done: int, total: int, **figures: float) -> None:
+        if done == kill_at:
+            raise Killed
+
+    return SimpleNamespace(progress=progress, journal=folder / "journal")
+
+
+def test_a_killed_run_ends_with_the_same_weights(tmp_path):
+    outs = [tmp_path / name for name in ("straight", "killed", "resumed")]
+    for out in outs:
+        out.mkdir()
+    straight = run(TINY, {}, outs[0], session(tmp_path))
+    with pytest.raises(Killed):
+        run(TINY, {}, outs[1], session(tmp_path, kill_at=4))
+    resumed = run(TINY, {}, outs[2], session(tmp_path))
+    first, last = (load_file(out / "model.safetensors") for out in (outs[0], outs[2]))
+    assert all(torch.equal(first[name], last[name]) for name in first)
+    assert straight["accuracy"] == resumed["accuracy"]
+    assert not (tmp_path / "journal.safetensors").exists()
+    built = json.loads((outs[2] / "build.json").read_text())
+    assert built["settings"]["steps"] == 6 and set(built["sha256"]) >= {"model.safetensors", "config.json", "tokenizer.json"}
+    target = load_target(str(outs[2]), WINDOW)
+    assert target.decode(target.encode("any text")) == "any text"
+
+
+def test_unknown_settings_are_user_errors(tmp_path):
+    with pytest.raises(UserError, match="stepz"):
+        run({"stepz": 3}, {}, tmp_path, session(tmp_path))
+    with pytest.raises(UserError, match="llama"):
+        run({"embedded": "llama"}, {}, tmp_path, session(tmp_path))
+
+
+def test_batched_decoding_equals_one_by_one_without_cache():
+    """Every forward sees the whole canvas with the block-causal mask, commits one token, and nothing is cached."""
+    settings, corpus = settings_and_corpus()
+    model = new_model(replace(settings, layers=2), 400).eval()
+    model.head.weight.data *= 20
+    prompts = torch.randint(2, 400, (3, 37), generator=torch.Generator().manual_seed(4))
+    found = decode_greedy(model, prompts, 8, 20, mask_id=1, stop_id=0)
+    for prompt, row in zip(prompts, found):
+        tokens = torch.cat([prompt, torch.full((64 - 37,), 1)])[None]
+        for start in range(32, len(row), 8):
+            while (tokens[0, start : start + 8] == 1).any():
+                positions = torch.arange(start + 8)
+                logits = model(tokens[:, : start + 8], positions, block_causal_mask(positions, 8))[0, start:]
+                logits[:, 1] = float("-inf")
+                confidence, best = logits.softmax(dim=-1).max(dim=-1)
+                where = int(confidence.masked_fill(tokens[0, start : start + 8] != 1, -1).argmax())
+                tokens[0, start + where] = best[where]
+        assert torch.equal(tokens[0, : len(row)], row)
+
+
+def test_shipped_files_are_the_built_ones():
+    built = json.loads((PACKAGED / "build.json").read_text())
+    for name, digest in built["sha256"].items():
+        assert hashlib.sha256((PACKAGED / name).read_bytes()).hexdigest() == digest
+    assert (PACKAGED / "model.safetensors").stat().st_size <= 8e6
+    assert PretrainSettings(**built["settings"]) == PretrainSettings()
+
+
+def test_shipped_tokenizer_has_a_token_for_every_small_number():
+    target = load_target("tiny-sdar", WINDOW)
+    assert all(len(target.encode(f" {number}")) == 1 for number in range(100))
+    for name in ("tiny-math", "tiny-code"):
+        for sample in get_task(name).samples("test", 0, 200):
+            solution = target.encode(sample.reference["solution"])
+            assert 60 <= len(solution) + 1 <= 95
+            assert 30 <= len(target.encode(sample.prompt)) <= 50
+            assert target.encode(sample.prompt) + solution == target.encode(sample.prompt + sample.reference["solution"])
+
+
+def test_shipped_target_solves_held_out_problems():
+    """A small sample of what build.json states."""
+    target = load_target("tiny-sdar", WINDOW)
+    ids = (target.mask_id, min(target.stop_ids))
+    shares = exact_accuracy(target.model, target.tokenizer.backend_tokenizer, WINDOW, 96, ids, "test", 10)
+    assert all(share >= 0.8 for share in shares.values()), shares
