@@ -28,7 +28,7 @@ test: $(VENV)/.installed-test
 	$(RUN) -m pytest
 
 bench: $(VENV)/.installed
-	$(RUN) -m workers.bench
+	$(RUN) -m benchmarks.decode
 
 # The stamps are newer than what they were made from, so an unchanged environment is never installed twice.
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/pip
