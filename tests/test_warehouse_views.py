@@ -218,6 +218,9 @@ def test_limited_runs_stay_out_of_the_tables(connection: duckdb.DuckDBPyConnecti
     put(connection, make_run("spot", limited=True), make_samples())
     assert len(rows(connection, "SELECT * FROM paired WHERE limited AND NOT paired")) == 2
     assert [rows(connection, f"SELECT * FROM {name}") for name in ("controls", "cells", "main_table", "comparisons")] == [[]] * 4
+    put(connection, make_run("control", attempt=1), make_samples())
+    assert rows(connection, "SELECT method FROM paired WHERE paired") == [{"method": "control"}]
+    assert rows(connection, "SELECT why FROM unpaired") == [{"why": "the run was limited"}]
 
 
 def test_pooled_and_mean_acceptance_are_told_apart(connection: duckdb.DuckDBPyConnection) -> None:
