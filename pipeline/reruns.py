@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import timezone
 from typing import Any
 
 from pipeline.graph import Graph, Node
@@ -49,7 +50,7 @@ def measured(rows: Iterable[Mapping[str, Any]], graph: Graph) -> list[Measured]:
     for row in rows:
         cell = graph.by_identity[row["identity"]].cell or {}
         group = (*cell.values(), row["sample_set"], row["target_digest"], row["device_class"])
-        ended_at = row["started_at"].timestamp() + (row["wall_s"] or 0.0)
+        ended_at = row["started_at"].replace(tzinfo=timezone.utc).timestamp() + (row["wall_s"] or 0.0)
         about = {key: row[key] for key in ("run_id", "identity", "attempt", "status", "reason", "tok_s", "device_class")}
         found.append(Measured(**about, ended_at=ended_at, group=group))
     return found
