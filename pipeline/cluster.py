@@ -141,6 +141,8 @@ def running_ray(address: str | None, slots: int | None, threads: int, dashboard:
         yield None
         return
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # Ray's default of 15 lets every other process of the machine push a measurement aside.
+    os.environ.setdefault("RAY_worker_niceness", "0")
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address:
         context = _init(address=address, **options)
@@ -148,7 +150,8 @@ def running_ray(address: str | None, slots: int | None, threads: int, dashboard:
         options["num_cpus"] = max(len(os.sched_getaffinity(0)), (slots or 1) * threads)
         context = _init_local(options, dashboard)
     try:
-        yield context.dashboard_url or None
+        url = context.dashboard_url
+        yield f"http://{url}" if url else None
     finally:
         ray.shutdown()
 
@@ -162,10 +165,14 @@ def pool_size(slots: int | str, threads: int) -> int:
 
 
 def launcher(worker_class: type[Worker], threads: int, size: int, address: str | None) -> Launch:
-    """Starts workers, each alone on its GPU or, without GPUs, on cores of its own; ships the code to a cluster elsewhere."""
+    """Starts workers, each alone on its GPU or, where the machine has cores to spare, on cores of its own.
+
+    Where the workers fill the machine they are left to the system: Ray and the driver need a little of some core, and a
+    worker that may move does not wait for it. The code is shipped to a cluster elsewhere.
+    """
     gpus = ray.cluster_resources().get("GPU", 0)
     cores = sorted(os.sched_getaffinity(0))
-    pin = not address and not gpus and 1 < size and size * threads <= len(cores)
+    pin = not address and not gpus and size * threads < len(cores)
     options: dict[str, Any] = {"num_gpus": 1, "num_cpus": 1} if gpus else {"num_cpus": threads}
     variables = CPU_ENVIRONMENT | {"OMP_NUM_THREADS": str(threads), "TOKENIZERS_PARALLELISM": "false"}
     options["runtime_env"] = {"env_vars": variables}
