@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from pipeline.paths import home_directory
 from pipeline.tables import FORMATS
 from warehouse import WarehouseError
 from workers.errors import UserError
@@ -42,8 +43,6 @@ def main(context: click.Context) -> None:
 
 
 def _home(_: click.Context, __: click.Parameter, value: str | None) -> Path:
-    from pipeline.driver import home_directory
-
     return home_directory(value)
 
 

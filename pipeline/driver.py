@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from rich.console import Console
 
 from pipeline.control_files import clear_cancel
 from pipeline.graph import Graph, Node, build_graph
+from pipeline.paths import home_directory
 from pipeline.progress import Display
 from pipeline.recorder import Recorder, runs_of
 from pipeline.report import markdown_summary
@@ -33,11 +33,6 @@ class Submission:
     home: Path
     counts: Mapping[str, int]
     report: Path | None
-
-
-def home_directory(home: str | Path | None) -> Path:
-    """The home to use: as given, else DRAFTHOUSE_HOME, else ./results."""
-    return Path(home or os.environ.get("DRAFTHOUSE_HOME") or "results").expanduser().absolute()
 
 
 def submit(
@@ -78,6 +73,9 @@ def submit(
             with Display(shown, spec.name) as display:
                 code, counts = run_nodes(spec, graph, missing, recorder, display, address, dashboard, worker_class)
         recorder.publish(force=True)
+    if code == INTERRUPTED:
+        shown.print(f"{spec.name}: interrupted, {counts['done']} of {len(graph.nodes)} nodes are done", highlight=False)
+        return Submission(code, spec.name, place, counts, None)
     return _finish(spec, graph, place, shown, code, counts, make_report=True)
 
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pipeline.graph import Node
+if TYPE_CHECKING:
+    from pipeline.graph import Node
 
 DIRECTORIES = ("artifacts", "logs", "journal", "progress", "reports", "submissions")
+
+
+def home_directory(home: str | Path | None) -> Path:
+    """The home to use: as given, else DRAFTHOUSE_HOME, else ./results."""
+    return Path(home or os.environ.get("DRAFTHOUSE_HOME") or "results").expanduser().absolute()
 
 
 def run_id(identity: str, attempt: int) -> str:
