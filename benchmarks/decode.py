@@ -2,8 +2,8 @@
 
     python -m benchmarks.decode [--device cuda] [--threads 1] [--prompt 100] [--length 128]
 
-Uses the packaged target if it is there, else random weights of the same shape. Best of several repetitions; run it on an
-otherwise idle machine.
+Uses the packaged target if it is there, else random weights of the same shape. Best of several repetitions; run it on
+an otherwise idle machine.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def main() -> None:
     arguments = parser.parse_args()
     if any(os.environ.get(name) != value for name, value in CPU_ENVIRONMENT.items()):
         # The allocator reads its settings once, when the process starts.
-        os.execve(sys.executable, [sys.executable, "-m", "benchmarks.decode", *sys.argv[1:]], os.environ | CPU_ENVIRONMENT)
+        command = [sys.executable, "-m", "benchmarks.decode", *sys.argv[1:]]
+        os.execve(sys.executable, command, os.environ | CPU_ENVIRONMENT)
     torch.set_num_threads(arguments.threads)
     dtype = arguments.dtype or ("float32" if arguments.device == "cpu" else "bfloat16")
     target = find_target(arguments.device, dtype)
@@ -81,10 +82,10 @@ def print_forwards(target: Target, prefix: int, repeat: int) -> None:
         states = np.where(random.random((replicas, BLOCK)) < 0.5, target.mask_id, token)
         cells = []
         for layout in ("batch", "concat"):
-            context = PrefixContext(target, prefix + BLOCK, replicas if layout == "batch" else 1)
+            context = PrefixContext(target, prefix + BLOCK, layout, replicas)
             context.prefill([token] * prefix)
-            context.forward(states[:1], prefix, layout)
-            cost = best(lambda: context.forward(states, prefix, layout), target.device, 4 * repeat)
+            context.forward(states[:1], prefix)
+            cost = best(lambda: context.forward(states, prefix), target.device, 4 * repeat)
             plain.setdefault(layout, cost)
             cells.append(f"{cost * 1e3:8.2f} ({cost / plain[layout]:4.1f})")
         print(f"{replicas:>8}  {cells[0]:>16}  {cells[1]:>16}")
@@ -104,7 +105,7 @@ def best(run: Callable[[], object], device: torch.device, repeat: int) -> float:
 
 def print_decodes(target: Target, prompt: int, length: int, repeat: int) -> None:
     """Forwards, speed and the split of the wall time; the rest is sampling, walking and bookkeeping."""
-    print(f"{'drafter':>8} {'budget':>6} {'T':>4} {'NFE':>5} {'tok/s':>7} {'forward':>8} {'draft':>6} {'rest':>6} {'rest us/NFE':>12}")
+    print(" drafter budget    T   NFE   tok/s  forward  draft   rest  rest us/NFE")
     info = TargetInfo(BLOCK, target.vocab_size, target.mask_id, str(target.device))
     tokens = [token for token in range(target.vocab_size) if token != target.mask_id][:prompt]
     for name, budget, temperature in METHODS:

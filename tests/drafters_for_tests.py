@@ -28,7 +28,8 @@ class RandomGraph:
                 continue
             state, position = before.copy(), self.random.choice(masked)
             known = request.tokens[position]
-            state[position] = self.random.choice(known[known >= 0]) if self.random.random() < 0.7 else self.random.integers(self.vocab)
+            plausible = self.random.random() < 0.7
+            state[position] = self.random.choice(known[known >= 0] if plausible else self.vocab)
             node = nodes.setdefault(state.tobytes(), len(states))
             if node == len(states):
                 states.append(state)

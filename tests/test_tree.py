@@ -34,7 +34,7 @@ def request_of(seed: int, length: int, masks: int, budget: int, hedge: Hedge, te
 
 
 def check(tree: DraftTree, request: DraftRequest) -> None:
-    """At most `budget` nodes; each adds one hypothesis at one masked position to every parent; masks are left; no twins."""
+    """At most `budget` nodes; each fills one masked position of every parent and leaves masks; no twins."""
     assert len(tree) == len(tree.states) == len(tree.mass) <= request.budget
     assert tree.states.shape[1:] == request.state.shape
     for node, parents in enumerate(tree.parents):

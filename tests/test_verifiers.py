@@ -43,7 +43,9 @@ def commits(*pairs: tuple[int, int], length: int = 4) -> torch.Tensor:
 ROOT_STATE = np.full(4, MASK)
 # Node 0 fills position 0, node 1 position 2; node 2 both, reachable through either, as in a Spiffy graph.
 DIAMOND = DraftTree(
-    np.array([[1, MASK, MASK, MASK], [MASK, MASK, 3, MASK], [1, MASK, 3, MASK]]), [(ROOT,), (ROOT,), (0, 1)], [0.5, 0.5, 0.3]
+    states=np.array([[1, MASK, MASK, MASK], [MASK, MASK, 3, MASK], [1, MASK, 3, MASK]]),
+    parents=[(ROOT,), (ROOT,), (0, 1)],
+    mass=[0.5, 0.5, 0.3],
 )
 
 

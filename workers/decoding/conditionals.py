@@ -13,8 +13,8 @@ TOP = 32
 class Conditionals:
     """The stale conditionals of one block: the last target distribution known while drafting (SPOT, section 4.2).
 
-    logits: fp32 [L, V] on the target's device, the mask id at -inf; confidence fp32 [L] if it is known already. All views
-    are untempered and computed on first use.
+    logits: fp32 [L, V] on the target's device, the mask id at -inf; confidence fp32 [L] if it is known already. All
+    views are untempered and computed on first use.
     """
 
     def __init__(self, logits: Tensor, confidence: Tensor | None = None):

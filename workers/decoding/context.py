@@ -20,16 +20,19 @@ class PrefixContext:
 
     Finished blocks are handed over by `prefill` and `finish`; their keys and values are computed by the next forward,
     fused with it (one forward over [finished | current block] behind the block-causal mask). capacity: positions of the
-    whole sequence. replicas: most states per forward, for which the "batch" layout keeps one row of the cache each.
-    Counters: forwards; store_passes, the finished generated blocks that have been stored.
+    whole sequence. replicas: most states per forward; they are rows of a batch, with the prefix cached in every row, or
+    follow each other in one row behind a blockwise mask ("concat"). Counters: forwards; store_passes, the finished
+    generated blocks that have been stored.
     """
 
-    def __init__(self, target: Target, capacity: int, replicas: int = 1):
+    def __init__(self, target: Target, capacity: int, layout: str = "batch", replicas: int = 1):
         self._model = target.model
         self._block_length = target.block_length
         self._mask_id = target.mask_id
         self._device = target.device
-        self._cache = KVCache(target.model.config, replicas, capacity, target.device, target.dtype)
+        self._layout = layout
+        rows, scratch = (replicas, 0) if layout == "batch" else (1, (replicas - 1) * target.block_length)
+        self._cache = KVCache(target.model.config, rows, capacity + scratch, target.device, target.dtype)
         self._pending: list[int] = []
         self._pending_blocks = 0
         self._concat_mask: Tensor | None = None
@@ -50,7 +53,7 @@ class PrefixContext:
         """Absolute position at which the next block starts."""
         return self._cache.length + len(self._pending)
 
-    def forward(self, states: np.ndarray, start: int, layout: str = "batch") -> Tensor:
+    def forward(self, states: np.ndarray, start: int) -> Tensor:
         """Logits fp32 [R, L, V] of states int64 [R, L] of the block at absolute position `start`; the mask id is -inf.
 
         Every state attends to the prefix and to itself only, in either layout. Raises ValueError if `start` is not
@@ -62,7 +65,7 @@ class PrefixContext:
         positions = torch.arange(self._cache.length, start + states.shape[1], device=self._device)
         if self._pending:
             logits = self._store(tokens, positions)
-        elif layout == "concat" and len(states) > 1:
+        elif self._layout == "concat" and len(states) > 1:
             logits = self._concatenated(tokens, positions)
         else:
             logits = self._model(tokens, positions, None, self._cache)

@@ -36,15 +36,14 @@ def decode(
     """Decode one sample.
 
     The blocks are aligned to position 0, so that the prompt's tail shares the first block, and the last block is filled
-    to its end. The first forward of a block is undrafted; every later one verifies the drafts made from the conditionals
-    of the state the previous one stopped at. Raises UserError if prompt and generation do not fit the target.
+    to its end. The first forward of a block is undrafted; every later one verifies drafts made from the conditionals of
+    the state at which the previous one stopped. Raises UserError if prompt and generation do not fit the target.
     """
     length = target.block_length
     end = -(-(len(prompt_tokens) + settings.generation_length) // length) * length
     check_prompt(target, prompt_tokens, end)
     began = perf_counter()
-    replicas = 1 + settings.budget if settings.layout == "batch" else 1
-    context = PrefixContext(target, end, replicas)
+    context = PrefixContext(target, end, settings.layout, 1 + settings.budget)
     transition = Transition(settings.commit_rule, settings.temperature, noise, target.mask_id, target.device)
     decoder = BlockDecoder(target, settings, context, transition, drafter, verifier)
     tokens = list(prompt_tokens)
@@ -83,8 +82,8 @@ def check_prompt(target: Target, prompt_tokens: Sequence[int], end: int) -> None
     """Raise UserError if a sequence of `end` positions does not fit the target, or the prompt holds the mask id."""
     if end > target.max_positions:
         raise UserError(
-            f"target {target.name}: a prompt of {len(prompt_tokens)} tokens and its generation need {end} positions, the "
-            f"target has {target.max_positions}; lower generation_length or drop the sample"
+            f"target {target.name}: a prompt of {len(prompt_tokens)} tokens and its generation need {end} positions, "
+            f"the target has {target.max_positions}; lower generation_length or drop the sample"
         )
     if target.mask_id in prompt_tokens:
         raise UserError(f"target {target.name}: the prompt contains the mask token (id {target.mask_id})")
@@ -121,7 +120,7 @@ class BlockDecoder:
             tree = self._draft(state, masked, stale, last)
             states = self._replicas(state, tree)
             forwarding = perf_counter()
-            logits = self._context.forward(states, start, self._settings.layout)
+            logits = self._context.forward(states, start)
             self._synchronise()
             done = perf_counter()
             drafted = 1 + len(tree)
@@ -142,7 +141,8 @@ class BlockDecoder:
         )
         tree = self._drafter.draft(DraftRequest(state, masked, stale, tokens, probs, settings.budget, last))
         if len(tree) > settings.budget:
-            raise ValueError(f"{type(self._drafter).__name__} drafted {len(tree)} states on a budget of {settings.budget}")
+            name = type(self._drafter).__name__
+            raise ValueError(f"{name} drafted {len(tree)} states on a budget of {settings.budget}")
         return tree
 
     def _replicas(self, state: np.ndarray, tree: DraftTree) -> np.ndarray:

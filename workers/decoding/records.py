@@ -38,9 +38,9 @@ class Round:
     block: index of the block among the generated ones; round: index within the block, 0 is always undrafted. accepted:
     drafts accepted, the bonus commit not counted. positions: absolute, in commit order. reject_cause at the state where
     the walk stopped, whose next commit was (s, v): "budget" if the tree went no further there, "position" if no child
-    fills s, "token" if one does with another token; None if nothing was drafted. true_position_rank: rank (0 is best) of
-    s among the positions masked there by stale confidence; true_token_rank: rank of v at s in the stale distribution;
-    both None in round 0, which has no stale distribution. replicas: states in the forward, padding included. Seconds.
+    fills s, "token" if one does with another token; None if nothing was drafted. true_position_rank: rank (0 is best)
+    of s by stale confidence among the positions masked there; true_token_rank: rank of v at s in the stale
+    distribution; both None in round 0, which has none. replicas: states in the forward, padding included. Seconds.
     """
 
     block: int

@@ -16,8 +16,8 @@ from workers.errors import UserError
 class Step:
     """The target's transition at R states of one block, from one forward.
 
-    states int64 [R, L]; logits fp32 [R, L, V], the mask id at -inf; confidence fp32 [R, L], the largest untempered
-    probability of every position, masked or not (`confidences` is the same on the target's device); committed bool [R, L].
+    states int64 [R, L]; logits fp32 [R, L, V], the mask id at -inf; committed bool [R, L]; confidence fp32 [R, L], the
+    largest untempered probability of every position, masked or not (`confidences`: the same on the target's device).
     """
 
     def __init__(

@@ -69,7 +69,7 @@ class TargetInfo:
 def make_drafter(
     name: str, options: Mapping[str, Any], artifacts: Mapping[str, Path], target_info: TargetInfo
 ) -> Drafter:
-    """The drafter called `name`; every drafter is a module of this package with `build(options, artifacts, target_info)`.
+    """The drafter called `name`, from `build(options, artifacts, target_info)` of the module of that name.
 
     Raises UserError for an unknown name or option.
     """

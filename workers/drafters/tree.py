@@ -53,7 +53,8 @@ def best_first(
         while rank < len(ranked) and ranked[rank][0] in taken:
             rank += 1
         if rank < len(ranked) and total > 0:
-            heapq.heappush(heap, (-parent_mass * ranked[rank][2] / total, pushed, parent, rank, taken, parent_mass, total))
+            negative = -parent_mass * ranked[rank][2] / total
+            heapq.heappush(heap, (negative, pushed, parent, rank, taken, parent_mass, total))
             pushed += 1
 
     if depth > 0:

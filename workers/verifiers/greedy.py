@@ -15,7 +15,7 @@ from workers.verifiers.follow import follow
 
 
 class Greedy:
-    """Exact at T=0 (SPOT, proposition 1). At T>0 the accepted tokens are argmaxes and only the bonus commit is drawn."""
+    """Exact at T=0 (SPOT, proposition 1). At T>0 accepted tokens are argmaxes and only the bonus commit is drawn."""
 
     name = "greedy"
 
