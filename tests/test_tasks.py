@@ -9,7 +9,7 @@ import sys
 import pytest
 from workers.errors import UserError
 from workers.tasks import SPLITS, TASKS, get_task, samples_digest
-from workers.tasks.sample import split_of
+from workers.tasks.generated import split_of
 
 NAMES = sorted(TASKS)
 
@@ -55,28 +55,28 @@ def test_maths_solutions_are_right():
             value *= 2 if double else 3 if triple else 1
             assert 1 <= value <= 60
         assert value == sample.reference["answer"]
-        assert get_task("tiny-math").score(sample, sample.reference["solution"])
+        assert get_task("tiny-math").score(sample, sample.reference["solution"]).correct
 
 
 def test_maths_scorer_takes_the_last_answer():
     task = get_task("tiny-math")
     sample = task.samples("test", 0, 1)[0]
     right = sample.reference["answer"]
-    assert task.score(sample, f"#### {right + 1}\n####{right} apples")
-    assert not task.score(sample, f"#### {right}\n#### {right + 1}")
-    assert not task.score(sample, f"The answer is {right}.")
-    assert not task.score(sample, f"#### {right}0")
+    assert task.score(sample, f"#### {right + 1}\n####{right} apples").correct
+    assert not task.score(sample, f"#### {right}\n#### {right + 1}").correct
+    assert not task.score(sample, f"The answer is {right}.").correct
+    assert not task.score(sample, f"#### {right}0").correct
 
 
 def test_code_scorer_runs_the_function():
     task = get_task("tiny-code")
     for sample in task.samples("test", 0, 10):
-        assert task.score(sample, sample.reference["solution"])
+        assert task.score(sample, sample.reference["solution"]).correct
     name = sample.reference["name"]
-    assert not task.score(sample, f"def {name}(nums):\n    return 12345\n")
-    assert not task.score(sample, "def other(nums):\n    return 0\n")
-    assert not task.score(sample, "raise SystemExit(0)")
-    assert not task.score(sample, sample.reference["solution"].replace("result.append", "result.remove"))
+    assert not task.score(sample, f"def {name}(nums):\n    return 12345\n").correct
+    assert not task.score(sample, "def other(nums):\n    return 0\n").correct
+    assert not task.score(sample, "raise SystemExit(0)").correct
+    assert not task.score(sample, sample.reference["solution"].replace("result.append", "result.remove")).correct
 
 
 def test_code_tests_tell_programs_apart():

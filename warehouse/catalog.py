@@ -43,18 +43,22 @@ def view_sql(name: str) -> str:
 
 def table_documents() -> list[TableDocument]:
     """The base tables, documented by the schema files; a later file may add columns to an earlier table."""
-    texts = [entry.read_text("utf-8") for entry in (files("warehouse") / "schema").iterdir() if entry.name.endswith(".sql")]
-    headers = re.findall(r"^-- (\w+): ", "\n".join(texts), re.M)
+    entries = sorted((files("warehouse") / "schema").iterdir(), key=lambda entry: entry.name)
+    texts = [entry.read_text("utf-8") for entry in entries if entry.name.endswith(".sql")]
+    headers = dict.fromkeys(re.findall(r"^-- (\w+): ", "\n".join(texts), re.M))
     return [_document(name, "table", "\n".join(texts)) for name in headers if name != "view_state"]
 
 
 def _document(name: str, kind: str, text: str) -> TableDocument:
-    """Parse `-- name: summary` and the indented `--   column   meaning` lines below it, continued lines included."""
-    header = re.search(rf"^-- {name}: ((?:.|\n)*?)\n(?!--)", text, re.M)
+    """Parse `-- name: summary` and the indented `--   column   meaning` lines below it, continued lines included.
+
+    A second header of the same name adds columns.
+    """
+    headers = re.findall(rf"^-- {name}: ((?:.|\n)*?)\n(?!--)", text, re.M)
     summary: list[str] = []
     columns: dict[str, str] = {}
     current = None
-    for line in header.group(1).splitlines() if header else []:
+    for line in "\n".join(headers[:1] + [header.partition("\n")[2] for header in headers[1:]]).splitlines():
         body = line.removeprefix("--")
         if match := re.match(r"   (\w+(?:, \w+)*) {2,}(\S.*)", body):
             names = match[1].split(", ")

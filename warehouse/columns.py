@@ -45,7 +45,7 @@ SAMPLE_SCHEMA = pa.schema([
     ("generated_tokens", pa.int32()), ("answer_tokens", pa.int32()), ("nfe", pa.float64()),
     ("nfe_answer", pa.float64()), ("store_passes", pa.int32()), ("wall_s", pa.float64()), ("draft_s", pa.float64()),
     ("forward_s", pa.float64()), ("correct", pa.bool_()), ("output", pa.string()), ("finish", pa.string()),
-    ("tokens", _TOKENS), ("exact_ties", pa.int32()), ("near_ties", pa.int32()),
+    ("tokens", _TOKENS), ("exact_ties", pa.int32()), ("near_ties", pa.int32()), ("metrics", pa.string()),
 ])  # fmt: skip
 ROUND_SCHEMA = pa.schema([
     ("sample_id", pa.string()), ("block", pa.int32()), ("round", pa.int32()), ("drafted", pa.int32()),

@@ -61,7 +61,7 @@ def run(params: dict[str, Any], inputs: Inputs, out: Path, session: StageSession
     """Write graph.json; params: target, block_length, generation_length, pools, nodes, lookahead."""
     params = {**DEFAULTS, **params}
     target = session.target(target_reference(params, inputs), params["block_length"])
-    prompts = load_prompts(target, params["pools"])
+    prompts = load_prompts(target, params["pools"], params.get("data"))
     tokens = [prompt.tokens for prompt in prompts]
     counts: Counter[Pairs] = Counter()
     done = 0

@@ -125,7 +125,7 @@ def _stale(step: BatchStep) -> tuple[np.ndarray, np.ndarray]:
 def run(params: dict[str, Any], inputs: Inputs, out: Path, session: StageSession) -> dict[str, Any]:
     """Write shard.parquet; params: target, block_length, generation_length, pools, batch."""
     target = session.target(target_reference(params, inputs), params["block_length"])
-    prompts = load_prompts(target, params["pools"])
+    prompts = load_prompts(target, params["pools"], params.get("data"))
     lengths = [len(prompt.tokens) for prompt in prompts]
     batches = group(lengths, params["generation_length"], target.block_length, params["batch"])
     done = tokens = states = 0

@@ -38,6 +38,7 @@ SAMPLES = pa.schema(
         ("tokens", pa.list_(pa.int32())),
         ("exact_ties", pa.int32()),
         ("near_ties", pa.int32()),
+        ("metrics", pa.string()),  # JSON
     ]
 )
 ROUNDS = pa.schema(
@@ -98,7 +99,7 @@ def run(params: dict[str, Any], inputs: Inputs, out: Path | None, session: Stage
 
     Raises UserError if the task would execute code without leave, or a prompt does not fit the target.
     """
-    task = get_task(params["task"])
+    task = get_task(params["task"], params.get("data"))
     if task.executes_code and not params.get("allow_code_execution", False):
         raise UserError(
             f"allow_code_execution: task {task.name} runs the generated programs to score them; "
@@ -137,11 +138,15 @@ def run(params: dict[str, Any], inputs: Inputs, out: Path | None, session: Stage
 
     entries = [journal.done[sample.id] for sample in samples]
     rows = [entry["sample"] for entry in entries]
+    scores = []
     for sample, row in zip(samples, rows):
         row["output"] = target.decode(row["tokens"][: row["answer_tokens"]])
-        row["correct"] = task.score(sample, row["output"])
+        scores.append(task.score(sample, row["output"]))
+        row["correct"] = scores[-1].correct
+        row["metrics"] = json.dumps(scores[-1].metrics) if scores[-1].metrics else None
     summary = {
         **summarise(entries),
+        "metrics": {name: fmean(score.metrics[name] for score in scores) for name in scores[0].metrics} or None,
         "floor": floor,
         "warmup_s": warmup_s,
         "distribution_preserving": (

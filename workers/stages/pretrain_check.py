@@ -57,6 +57,6 @@ def exact_accuracy(
             decoded = decode_greedy(model, torch.tensor([p for _, p in members]), block, length, mask_id, stop_id)
             for (sample, _), row in zip(members, decoded[:, prompt_length:].tolist()):
                 answer = row[: row.index(stop_id)] if stop_id in row else row
-                solved += task.score(sample, tokenizer.decode(answer))
+                solved += task.score(sample, tokenizer.decode(answer)).correct
         shares[name] = solved / count
     return shares

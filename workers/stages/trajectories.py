@@ -13,7 +13,7 @@ from torch import Tensor
 from workers.decoding.commit import COMMIT_RULES
 from workers.errors import UserError
 from workers.targets.transformer import KVCache, block_causal_mask
-from workers.tasks import get_task
+from workers.tasks import Data, get_task
 from workers.tasks.sample import Sample
 
 if TYPE_CHECKING:
@@ -48,12 +48,15 @@ class BatchStep:
     token: np.ndarray
 
 
-def load_prompts(target: Target, pools: Sequence[Mapping[str, Any]]) -> list[Prompt]:
-    """All samples of `pools` ({task, split, first, count} each), encoded. Raises UserError if there are none."""
+def load_prompts(target: Target, pools: Sequence[Mapping[str, Any]], data: Data | None = None) -> list[Prompt]:
+    """All samples of `pools` ({task, split, first, count} each), encoded; see `get_task` for `data`.
+
+    Raises UserError if there are none.
+    """
     prompts = [
         Prompt(sample, pool["task"], pool["split"], target.encode(sample.prompt))
         for pool in pools
-        for sample in get_task(pool["task"]).samples(pool["split"], pool["first"], pool["count"])
+        for sample in get_task(pool["task"], data).samples(pool["split"], pool["first"], pool["count"])
     ]
     if not prompts:
         raise UserError("pools: no samples; give at least one pool with count above 0")

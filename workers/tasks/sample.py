@@ -1,64 +1,54 @@
-"""What a task is made of: samples, splits decided by the prompt, and the interface of a task."""
+"""What a task is made of: samples, scores, and the one interface that generated tasks, benchmarks and pools share."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Callable
-
-# Upper ends of each split's share of the prompt hash, in hundredths.
-SPLITS = {"train": 60, "pool": 80, "calibration": 90, "test": 100}
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One prompt; `reference` (JSON-able) holds what the scorer needs and a worked `solution`."""
+    """One prompt; `reference` (JSON-able) holds what the scorer needs.
+
+    The prompt is what a user says: a target whose tokenizer has a chat template puts it into one.
+    """
 
     id: str
     prompt: str
-    reference: dict
+    reference: dict = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Score:
+    """`correct` is the headline, which accuracy counts; `metrics` are further named figures of the same output."""
+
+    correct: bool
+    metrics: dict[str, bool | int | float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Task:
-    """A task family.
+    """Something to take prompts from and, unless it is a pool, to score outputs with.
 
-    `generate(rng)` returns (prompt, reference); `check(sample, output)` tells whether an output solves the sample.
-    The output is the text up to the first stop token.
+    splits: those it has, out of train, pool, calibration and test. samples(split, first, count): samples first ..
+    first + count - 1 of a split, the same on every machine, fewer where a data set ends. Raises UserError if the data
+    cannot be read. score(sample, output): the output is the text up to the first stop token; None for a pool. version:
+    raised when prompts or scores change. needs: modules that scoring imports.
     """
 
     name: str
     version: int
     executes_code: bool
-    generate: Callable[[random.Random], tuple[str, dict]]
-    check: Callable[[Sample, str], bool]
-
-    def samples(self, split: str, first: int, count: int) -> list[Sample]:
-        """Samples first .. first + count - 1 of a split, the same on every machine; raises KeyError (unknown split)."""
-        SPLITS[split]
-        return [self._sample(split, index) for index in range(first, first + count)]
-
-    def score(self, sample: Sample, output: str) -> bool:
-        return self.check(sample, output)
-
-    def _sample(self, split: str, index: int) -> Sample:
-        rng = random.Random(f"{self.name}/{self.version}/{split}/{index}")
-        while True:
-            prompt, reference = self.generate(rng)
-            if split_of(prompt) == split:
-                return Sample(f"{self.name}/{split}/{index}", prompt, reference)
-
-
-def split_of(prompt: str) -> str:
-    """The one split a prompt belongs to, so that no held-out problem can be in the training stream."""
-    bucket = int.from_bytes(hashlib.blake2b(prompt.encode(), digest_size=8).digest(), "big") % 100
-    return next(split for split, end in SPLITS.items() if bucket < end)
+    splits: tuple[str, ...]
+    samples: Callable[[str, int, int], list[Sample]]
+    score: Callable[[Sample, str], Score] | None
+    needs: tuple[str, ...] = ()
 
 
 def samples_digest(task: Task, split: str, first: int, count: int) -> str:
-    """SHA-256 (hex) over ids, prompts and references: changes whenever the data does."""
+    """SHA-256 (hex) over ids, prompts and references: changes whenever the data does, never with its place."""
     digest = hashlib.sha256(f"{task.name}/{task.version}".encode())
     for sample in task.samples(split, first, count):
         digest.update(json.dumps([sample.id, sample.prompt, sample.reference], sort_keys=True).encode())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 
-from workers.tasks.sample import Sample, Task
+from workers.tasks.generated import generated
+from workers.tasks.sample import Sample
 from workers.tasks.sandbox import run_python
 
 NAMES = ("pick", "solve", "score", "check", "count", "blend", "merge", "scan")
@@ -79,4 +80,4 @@ def check(sample: Sample, output: str) -> bool:
     return run_python(f"{output}\n{tests}", timeout_s=2.0, memory_mb=256).ok
 
 
-TINY_CODE = Task("tiny-code", 1, True, generate, check)
+TINY_CODE = generated("tiny-code", 1, True, generate, check)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 import re
 
-from workers.tasks.sample import Sample, Task
+from workers.tasks.generated import generated
+from workers.tasks.sample import Sample
 
 NAMES = ("Tom", "Ann", "Sam", "Mia", "Leo", "Eva", "Max", "Zoe")
 ITEMS = ("apples", "pens", "coins", "books", "cards", "shells")
@@ -61,4 +62,4 @@ def check(sample: Sample, output: str) -> bool:
     return bool(found) and int(found[-1]) == sample.reference["answer"]
 
 
-TINY_MATH = Task("tiny-math", 1, False, generate, check)
+TINY_MATH = generated("tiny-math", 1, False, generate, check)

@@ -1,0 +1,87 @@
+"""Prompt pools for collection: three public sets by name, or any file of {id, prompt} rows. Prompts only, no scorer.
+
+SPOT trains on CodeAlpaca, and on a mixture with UltraChat and the chat and code shards of Llama-Nemotron (appendix D.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from workers.errors import UserError
+from workers.tasks.rows import Fields, Hub, Place, Row, check_row, read_file, read_hub
+from workers.tasks.sample import Sample, Task
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A public set: the fields of its rows, and the prompt of one."""
+
+    hub: Hub
+    fields: Fields
+    prompt: Callable[[Row], str]
+
+
+def instruction(row: Row) -> str:
+    return f"{row['instruction']}\n\n{row['input']}" if row["input"].strip() else row["instruction"]
+
+
+def last_message(row: Row) -> str:
+    """The prompt of a Llama-Nemotron row: a text, or a conversation whose last message of the user counts."""
+    if isinstance(row["input"], str):
+        return row["input"]
+    said = [turn["content"] for turn in row["input"] if turn.get("role") == "user"]
+    return said[-1] if said else ""
+
+
+NEMOTRON = "nvidia/Llama-Nemotron-Post-Training-Dataset"
+
+POOLS = {
+    "codealpaca": Pool(
+        Hub("sahil2801/CodeAlpaca-20k", None, {"pool": "train"}), {"instruction": str, "input": str}, instruction
+    ),
+    "ultrachat": Pool(
+        Hub("HuggingFaceH4/ultrachat_200k", None, {"pool": "train_sft"}), {"prompt": str}, lambda row: row["prompt"]
+    ),
+    "nemotron-chat": Pool(Hub(NEMOTRON, "SFT", {"pool": "chat"}), {"input": (str, list)}, last_message),
+    "nemotron-code": Pool(Hub(NEMOTRON, "SFT", {"pool": "code"}), {"input": (str, list)}, last_message),
+}
+
+
+def pool_task(name: str, data: str | Mapping[str, str] | None = None) -> Task:
+    """The pool as a task with one split, `pool`, in the order of its file. A name of one's own needs its file in `data`.
+
+    Rows of a file are {prompt} with an optional `id`, or, for a public set, its own rows.
+    """
+
+    def samples(split: str, first: int, count: int) -> list[Sample]:
+        if split != "pool":
+            raise UserError(f"'{name}' is a pool of prompts, it has no {split} samples")
+        rows = read(name, data)
+        return [sample(index, place, row) for index, (place, row) in enumerate(rows[first : first + count], first)]
+
+    def sample(index: int, place: Place, row: Row) -> Sample:
+        if "prompt" in row:
+            check_row(place, row, f"pool '{name}'", {"prompt": str})
+            prompt = row["prompt"]
+        else:
+            check_row(place, row, f"pool '{name}'", POOLS[name].fields)
+            prompt = POOLS[name].prompt(row)
+        if not prompt.strip():
+            raise UserError(f"{place}: the prompt is empty")
+        return Sample(f"{name}/pool/{row.get('id', index) if isinstance(row.get('id', index), (str, int)) else index}", prompt)
+
+    return Task(name, 1, False, ("pool",), samples, None)
+
+
+def read(name: str, data: str | Mapping[str, str] | None) -> list[tuple[Place, Row]]:
+    if isinstance(data, Mapping):
+        raise UserError(f"the pool '{name}' is one file; write data: {{{name}: FILE}}")
+    if data is not None:
+        rows = read_file(data, f"pool '{name}'", {})
+        place, row = rows[0]
+        if name not in POOLS:
+            check_row(place, row, f"pool '{name}'", {"prompt": str})
+        return rows
+    hub = POOLS[name].hub
+    return read_hub(hub, hub.splits["pool"], f"pool '{name}'", {})

@@ -1,0 +1,143 @@
+"""Rows of a data set: from a local JSON Lines or Parquet file, or from the hub by name. Every mistake names its line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from workers.errors import UserError
+
+Row = Mapping[str, Any]
+Fields = Mapping[str, "type | tuple[type, ...]"]
+
+SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
+_WORDS = {str: "text", int: "a whole number", list: "a list", dict: "an object"}
+
+
+@dataclass(frozen=True)
+class Hub:
+    """A data set of the Hugging Face hub; `splits` maps our names of published splits to its own."""
+
+    id: str
+    config: str | None
+    splits: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a row stands, for messages."""
+
+    file: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.number}"
+
+
+def read_file(path: str | Path, owner: str, fields: Fields) -> list[tuple[Place, Row]]:
+    """The rows of a file, with their places: line numbers, or row numbers (from 1) of a Parquet file.
+
+    Raises UserError for a file that is not there, not UTF-8, not JSON Lines or Parquet, empty, or that lacks one of
+    `fields` in a row, or has another type there; `owner` names the task or pool in the message.
+    """
+    path = Path(path)
+    try:
+        about = path.stat()
+    except OSError as error:
+        raise UserError(f"{path}: no such file; {owner} reads it ({error.strerror})") from None
+    if path.is_dir() or not path.name.endswith(SUFFIXES):
+        raise UserError(f"{path}: {owner} reads a {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file")
+    rows = _rows(path, about.st_mtime_ns, about.st_size)
+    if not rows:
+        raise UserError(f"{path}: the file has no rows")
+    for place, row in rows:
+        check_row(place, row, owner, fields)
+    return rows
+
+
+def read_hub(hub: Hub, split: str, owner: str, fields: Fields) -> list[tuple[Place, Row]]:
+    """The rows of one published split; places count rows from 1. Raises UserError if the hub or its cache lacks it."""
+    rows = [(Place(f"{hub.id}[{split}]", number), row) for number, row in enumerate(_hub_rows(hub.id, hub.config, split), 1)]
+    for place, row in rows[:1]:
+        check_row(place, row, owner, fields)
+    return rows
+
+
+def check_row(place: Place, row: Any, owner: str, fields: Fields) -> None:
+    """Raises UserError if `row` is no object or lacks a field of the given type."""
+    if not isinstance(row, Mapping):
+        raise UserError(f"{place}: a row is a JSON object, got {_short(row)}")
+    for name, kind in fields.items():
+        if name not in row:
+            raise UserError(f"{place}: no field '{name}', which {owner} needs; the row has {', '.join(row) or 'none'}")
+        if not isinstance(row[name], kind) or isinstance(row[name], bool):
+            kinds = kind if isinstance(kind, tuple) else (kind,)
+            words = " or ".join(_WORDS[one] for one in kinds)
+            raise UserError(f"{place}: field '{name}' should be {words}, got {_short(row[name])}")
+
+
+@lru_cache(maxsize=16)
+def _rows(path: Path, modified: int, size: int) -> list[tuple[Place, Any]]:
+    """The rows of a file of this time and size; a file that changes is read again."""
+    if path.name.endswith(".parquet"):
+        return [(Place(str(path), number), row) for number, row in enumerate(_parquet_rows(path), 1)]
+    return list(_json_rows(path))
+
+
+def _json_rows(path: Path) -> Iterator[tuple[Place, Any]]:
+    opened = gzip.open(path) if path.name.endswith(".gz") else path.open("rb")
+    number = 0
+    try:
+        with opened as file:
+            for number, line in enumerate(file, 1):
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+                if text.strip():
+                    yield Place(str(path), number), json.loads(text)
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}:{number + 1 if not number else number}: not UTF-8 text ({error.reason})") from None
+    except ValueError as error:
+        text = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+        raise UserError(f"{path}:{number}: not a line of JSON: {text}") from None
+    except (OSError, EOFError) as error:
+        raise UserError(f"{path}:{number + 1}: cannot be read: {error}") from None
+
+
+def _parquet_rows(path: Path) -> list[Row]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_table(path).to_pylist()
+    except (pa.ArrowException, OSError) as error:
+        raise UserError(f"{path}: not a Parquet file that can be read: {_first_line(error)}") from None
+
+
+@lru_cache(maxsize=16)
+def _hub_rows(identifier: str, config: str | None, split: str) -> list[Row]:
+    try:
+        from datasets import load_dataset
+        from datasets.utils.logging import disable_progress_bar
+
+        disable_progress_bar()
+        return list(load_dataset(identifier, config, split=split))
+    except Exception as error:  # datasets and the hub client raise whatever their backends do
+        home = os.environ.get("HF_HOME", "~/.cache/huggingface")
+        raise UserError(
+            f"the data set {identifier} can be had neither from the hub nor from its cache in {home} "
+            f"({type(error).__name__}); name a local file under data: in the spec, or set HF_HOME to a folder that has it"
+        ) from None
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
