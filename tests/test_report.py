@@ -222,10 +222,12 @@ def test_broken_exactness_is_the_headline_and_archived_runs_are_listed(tmp_path:
         store.add_run(control, samples, rounds)
         first = f"{identity('control', 0, 0.0, 'tiny-math', 0)[:16]}-0"
         store.archive_run(first, "re-timed after a long stretch", control["run_id"])
+        store.event("synthetic", "warning", "outlier", "the control ran slow")
         store.publish()
     text = write_report(home, "synthetic").read_text("utf-8")
     assert "EXACTNESS FAILS: 1 of 2 runs" in text and "50.0 %" in text and run["run_id"] in text
     assert "re-timed after a long stretch" in text and first in text
+    assert "the control ran slow" in text
     assert "+25.0" in text  # drift of the re-timed control
 
 

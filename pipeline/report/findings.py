@@ -20,7 +20,10 @@ CPU_NOTE = (
 
 def headlines(data: ReportData) -> list[str]:
     """What the data says, most important first; nothing that it cannot carry."""
-    found = [*_forwards(data), *_throughput(data), *_exactness(data), *_after_the_answer(data), *_order_model(data)]
+    exactness = _exactness(data)
+    found = [*_forwards(data), *_throughput(data), *exactness, *_after_the_answer(data), *_order_model(data)]
+    if data.differing:  # figures of a method that is not exact after all mean nothing, so this comes before them
+        found.sort(key=exactness.__contains__, reverse=True)
     if any(on_cpu(row["device_class"]) for row in data.cells):
         found.append(CPU_NOTE)
     return found
@@ -76,7 +79,7 @@ def _forwards(data: ReportData) -> list[str]:
         return []
     ours = [row for rows in contests for row in rows if row["method"] == best]
     cuts = [row["nfe_reduction"] for row in ours if row["nfe_reduction"]]
-    than = f": {_range(cuts, 1, '×')} fewer than the draft-free control" if cuts else ""
+    than = f": {_range(cuts, 1)} times fewer than the draft-free control" if cuts else ""
     settings = f"{wins} of {len(contests)} settings (task, temperature and budget)"
     found = [f"{best} needs the fewest target forwards in {settings}{than}."]
     margins: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
