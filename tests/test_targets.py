@@ -160,7 +160,6 @@ def test_pickles_are_refused(broken, name):
         ({"rope_scaling": {"factor": 2}}, "rope_scaling is"),
         ({"num_key_value_heads": 3}, "multiple"),
         ({"mask_token_id": 10**6}, "no mask token"),
-        ({"eos_token_id": "remove"}, "no eos_token_id"),
     ],
 )
 def test_wrong_configuration(broken, changes, words):

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 
 from workers.errors import UserError
 
 PACKAGED = {"tiny-sdar": Path(__file__).with_name("tiny-sdar")}
+SMALL_FILES = (
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "chat_template.jinja",
+    "vocab.json",
+    "merges.txt",
+    "added_tokens.json",
+)
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 
 
@@ -28,7 +39,19 @@ def target_name(reference: dict | str) -> str:
 
 
 def weight_files(directory: Path) -> list[Path]:
-    """The safetensors files of a target; raises UserError if there are none. Pickles are refused: loading one runs code."""
+    """The safetensors files of a target, those of its index if it has one; raises UserError if there are none, or not all.
+
+    Pickles are refused: loading one runs code.
+    """
+    index = directory / "model.safetensors.index.json"
+    if index.exists():
+        try:
+            names = sorted(set(json.loads(index.read_text())["weight_map"].values()))
+        except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+            raise UserError(f"{index}: not an index of safetensors files ({error}); fetch it again") from None
+        if lost := [name for name in names if not (directory / name).is_file()]:
+            raise UserError(f"{directory}: {', '.join(lost)} named in {index.name} is missing; fetch the checkpoint again")
+        return [directory / name for name in names]
     files = sorted(directory.glob("*.safetensors"))
     if files:
         return files
@@ -40,7 +63,7 @@ def weight_files(directory: Path) -> list[Path]:
 def target_digest(reference: dict | str) -> str:
     """SHA-256 (hex) over configuration, weights and tokenizer: what decides the outputs, wherever it lies."""
     directory = target_directory(reference)
-    files = [directory / name for name in ("config.json", "generation_config.json", "tokenizer.json")]
+    files = [directory / name for name in SMALL_FILES]
     digest = hashlib.sha256()
     for path in [path for path in files if path.exists()] + weight_files(directory):
         with open(path, "rb") as file:

@@ -1,4 +1,4 @@
-"""Writing a target directory in the layout of the published SDAR checkpoints."""
+"""Writing weights under their published names, and the embedded target's directory."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from workers.targets.sdar import published_config, split_weights
+from workers.targets.config import TransformerConfig
+from workers.targets.families import Family
+from workers.targets.families.sdar import SDAR
 from workers.targets.tokenizer import MASK, STOP
-from workers.targets.transformer import TransformerConfig
 
 
 def write_target(
     out: Path, weights: dict[str, Tensor], config: TransformerConfig, block_length: int, tokenizer: Tokenizer
 ) -> None:
     """Write config.json, model.safetensors (bf16) and the tokenizer into the existing directory `out`."""
-    special = (tokenizer.token_to_id(MASK), tokenizer.token_to_id(STOP))
-    (out / "config.json").write_text(json.dumps(published_config(config, block_length, *special), indent=2) + "\n")
-    rounded = {name: tensor.bfloat16().contiguous() for name, tensor in split_weights(weights, config).items()}
-    save_file(rounded, out / "model.safetensors", {"format": "pt"})
+    mask_id, stop_id = tokenizer.token_to_id(MASK), tokenizer.token_to_id(STOP)
+    ids = {"block_size": block_length, "mask_token_id": mask_id, "eos_token_id": stop_id, "pad_token_id": stop_id}
+    (out / "config.json").write_text(json.dumps(SDAR.publish_config(config) | ids, indent=2) + "\n")
+    published = {name: tensor.bfloat16() for name, tensor in published_weights(SDAR, weights, config).items()}
+    save_file(published, out / "model.safetensors", {"format": "pt"})
     PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         eos_token=STOP,
@@ -31,3 +33,12 @@ def write_target(
         clean_up_tokenization_spaces=False,
         model_max_length=config.max_positions,
     ).save_pretrained(out)
+
+
+def published_weights(family: Family, weights: dict[str, Tensor], config: TransformerConfig) -> dict[str, Tensor]:
+    """Copies of our tensors under their published names."""
+    published = {}
+    for ours, theirs in family.parts(config).items():
+        rows = weights[ours].flatten(0, -2) if weights[ours].dim() > 2 else weights[ours]
+        published.update(zip(theirs, map(Tensor.clone, rows.split(list(theirs.values())))))
+    return published

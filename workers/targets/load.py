@@ -1,49 +1,47 @@
-"""Loading a target directory: config.json, safetensors (one file or shards) and tokenizer.json."""
+"""Loading a target directory: config.json, safetensors (one file or shards) and the tokenizer's files."""
 
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from transformers import PreTrainedTokenizerFast
+from torch import Tensor
+from transformers import PreTrainedTokenizerFast, Qwen2TokenizerFast
 
 from workers.errors import UserError
+from workers.targets.config import TransformerConfig
 from workers.targets.digest import target_directory, target_name, weight_files
+from workers.targets.families import Family, family_of, family_of_tensors
 from workers.targets.packed import pack_linears
-from workers.targets.sdar import published_names, published_shapes, read_config
 from workers.targets.target import Target
-from workers.targets.transformer import Transformer, TransformerConfig, rope_table
+from workers.targets.transformer import Transformer, rope_table
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 LISTED = 8
 
 
 def load_target(reference: dict | str, block_length: int, device: str = "cpu", dtype: str = "float32") -> Target:
-    """Load a packaged target ("tiny-sdar") or the directory of one; see `target_directory` for references.
+    """Load a packaged target ("tiny-sdar") or a checkpoint of any known family; see `target_directory` for references.
 
-    Raises UserError for whatever is wrong with the directory: files missing, unreadable or truncated, a shape or an option that
-    is not SDAR's, tensors missing, extra or misshapen (all of them in one line).
+    Raises UserError for whatever is wrong with the directory: files missing, unreadable or truncated, an unknown family, an
+    option the family does not have, tensors missing, extra or misshapen (all of them in one line).
     """
     if dtype not in DTYPES:
         raise UserError(f"dtype '{dtype}' is unknown; choose one of {', '.join(DTYPES)}")
     directory = target_directory(reference)
     published = read_json(directory / "config.json")
-    config = read_config(published, str(directory / "config.json"))
-    model = load_model(directory, config, torch.device(device), DTYPES[dtype])
+    family = family_of(published, str(directory / "config.json"))
+    config = family.read_config(published, str(directory / "config.json"))
+    tokenizer = load_tokenizer(directory)
+    mask = mask_id(published, tokenizer, family, config, directory)
+    stop = stop_ids(published, tokenizer, family, directory)
+    model = load_model(directory, family, config, torch.device(device), DTYPES[dtype])
     if torch.device(device).type == "cpu":
         pack_linears(model)
-    tokenizer = load_tokenizer(directory)
-    return Target(
-        name=target_name(reference),
-        model=model,
-        tokenizer=tokenizer,
-        block_length=block_length,
-        mask_id=mask_id(published, tokenizer, config, directory),
-        stop_ids=stop_ids(published, directory),
-    )
+    return Target(target_name(reference), model, tokenizer, block_length, mask, stop, family.attention, family.shift)
 
 
 def read_json(path: Path) -> dict:
@@ -58,69 +56,104 @@ def read_json(path: Path) -> dict:
     return content
 
 
-def load_model(directory: Path, config: TransformerConfig, device: torch.device, dtype: torch.dtype) -> Transformer:
-    """The model in evaluation mode; tensors go to the device one by one, so no second copy is held."""
+def load_model(
+    directory: Path, family: Family, config: TransformerConfig, device: torch.device, dtype: torch.dtype
+) -> Transformer:
+    """The model in evaluation mode. Tensors go file by file to the device, each to its place in ours, so that the host
+    never holds more than one of them beside the model; a router's stay fp32."""
     with torch.device("meta"):
         model = Transformer(config)
-    model.cos, model.sin = rope_table(config)
-    with ExitStack() as stack:
-        stored = {}
-        for path in weight_files(directory):
-            file = open_weights(stack, path)
-            stored.update({key: (file, path) for key in file.keys()})
-        check_tensors(directory, config, {name: p.shape for name, p in model.named_parameters()}, stored)
-        weights = {}
-        for ours, theirs in published_names(config).items():
-            parts = [stored[name][0].get_tensor(name).to(device=device, dtype=dtype) for name in theirs]
-            weights[ours] = torch.cat(parts) if len(parts) > 1 else parts[0]
+    parts = family.parts(config)
+    files = weight_files(directory)
+    check_tensors(directory, family, {name: p.shape for name, p in model.named_parameters()}, parts, files)
+    weights = {
+        name: torch.empty(p.shape, device=device, dtype=p.dtype if ".router." in name else dtype)
+        for name, p in model.named_parameters()
+    }
+    places = {}
+    for ours, theirs in parts.items():
+        places.update(zip(theirs, rows_of(weights[ours]).split(list(theirs.values()))))
+    for path in files:
+        with open_weights(path) as file:
+            for name in file.keys():
+                places[name].copy_(rows_of(file.get_tensor(name)))
     model.load_state_dict(weights, assign=True)
-    return model.to(device=device, dtype=dtype).requires_grad_(False).eval()
+    model.cos, model.sin = (table.to(device) for table in rope_table(config))
+    return model.requires_grad_(False).eval()
 
 
-def open_weights(stack: ExitStack, path: Path):
+def rows_of(tensor: Tensor) -> Tensor:
+    """A view as a list of rows: experts' matrices below each other."""
+    return tensor.flatten(0, -2) if tensor.dim() > 2 else tensor
+
+
+@contextmanager
+def open_weights(path: Path):
     try:
-        return stack.enter_context(safe_open(path, "pt"))
+        file = safe_open(path, "pt")
     except (SafetensorError, OSError) as error:
         raise UserError(f"{path}: truncated or not a safetensors file ({error}); fetch it again") from None
+    with file:
+        yield file
 
 
-def check_tensors(directory: Path, config: TransformerConfig, ours: dict[str, torch.Size], stored: dict) -> None:
-    """Raises UserError that lists every tensor that is missing, extra or misshapen."""
-    expected = published_shapes(config, ours)
-    problems = [f"missing {name}" for name in expected if name not in stored]
-    problems += [f"extra {name} in {stored[name][1].name}" for name in sorted(stored) if name not in expected]
-    for name, shape in expected.items():
-        if name in stored and (found := tuple(stored[name][0].get_slice(name).get_shape())) != shape:
-            problems.append(f"{name} has shape {list(found)} instead of {list(shape)}")
+def check_tensors(
+    directory: Path, family: Family, shapes: dict[str, torch.Size], parts: dict[str, dict[str, int]], files: list[Path]
+) -> None:
+    """Raises UserError that lists every tensor that is missing, extra or misshapen, or names the family they are of."""
+    expected = {
+        name: (rows, *shapes[ours][1:][-1:]) for ours, theirs in parts.items() for name, rows in theirs.items()
+    }
+    stored, problems = set(), []
+    for path in files:
+        with open_weights(path) as file:
+            for name in sorted(file.keys()):
+                stored.add(name)
+                if name not in expected:
+                    problems.append(f"extra {name} in {path.name}")
+                elif (found := tuple(file.get_slice(name).get_shape())) != expected[name]:
+                    problems.append(f"{name} has shape {list(found)} instead of {list(expected[name])}")
+    other = family_of_tensors(stored)
+    if family.mark not in stored and other not in (None, family):
+        raise UserError(f"{directory}: config.json says {family.name}, but the weights are those of a {other.name} checkpoint")
+    problems = [f"missing {name}" for name in expected if name not in stored] + problems
     if problems:
         more = f"; and {len(problems) - LISTED} more" if len(problems) > LISTED else ""
         raise UserError(f"{directory}: weights do not fit config.json: {'; '.join(problems[:LISTED])}{more}")
 
 
 def load_tokenizer(directory: Path) -> PreTrainedTokenizerFast:
-    if not (directory / "tokenizer.json").exists():
-        raise UserError(f"{directory / 'tokenizer.json'}: no such file; a target directory has one")
+    """From tokenizer.json, or from vocab.json and merges.txt, which Dream has instead; nothing in them is executed."""
+    if (directory / "tokenizer.json").exists():
+        kind, name = PreTrainedTokenizerFast, "tokenizer.json"
+    elif (directory / "vocab.json").exists() and (directory / "merges.txt").exists():
+        kind, name = Qwen2TokenizerFast, "vocab.json"
+    else:
+        raise UserError(f"{directory / 'tokenizer.json'}: no such file; a target directory has one, or vocab.json and merges.txt")
     try:
-        return PreTrainedTokenizerFast.from_pretrained(directory, local_files_only=True)
+        return kind.from_pretrained(directory, local_files_only=True)
     except Exception as error:  # the library raises bare Exception for malformed files
-        raise UserError(f"{directory / 'tokenizer.json'}: {error}") from None
+        raise UserError(f"{directory / name}: {' '.join(str(error).split())}") from None
 
 
-def mask_id(published: dict, tokenizer: PreTrainedTokenizerFast, config: TransformerConfig, directory: Path) -> int:
-    """From config.json, else from the tokenizer: the published spellings of the mask token differ."""
+def mask_id(
+    published: dict, tokenizer: PreTrainedTokenizerFast, family: Family, config: TransformerConfig, directory: Path
+) -> int:
+    """From config.json, else from the tokenizer, else the family's own."""
     vocabulary = tokenizer.get_vocab()
     candidates = [published.get("mask_token_id"), tokenizer.mask_token_id]
-    candidates += [vocabulary.get(spelling) for spelling in ("<|MASK|>", "<MASK>")]
-    found = next((token for token in candidates if token is not None), None)
-    if found is None or not 0 <= found < config.vocab_size:
+    candidates += [*map(vocabulary.get, family.mask_tokens), family.mask_id]
+    found = next(token for token in candidates if token is not None)
+    if not 0 <= found < config.vocab_size:
         raise UserError(f"{directory}: no mask token; set mask_token_id in config.json")
     return found
 
 
-def stop_ids(published: dict, directory: Path) -> frozenset[int]:
-    """All end-of-sequence ids of config.json and generation_config.json."""
+def stop_ids(published: dict, tokenizer: PreTrainedTokenizerFast, family: Family, directory: Path) -> frozenset[int]:
+    """All end-of-sequence ids of config.json and generation_config.json, and the family's stop tokens."""
     generation = directory / "generation_config.json"
-    found: set[int] = set()
+    vocabulary = tokenizer.get_vocab()
+    found = {vocabulary[token] for token in family.stop_tokens if token in vocabulary}
     for source in [published] + ([read_json(generation)] if generation.exists() else []):
         stop = source.get("eos_token_id")
         found.update(stop if isinstance(stop, list) else [] if stop is None else [stop])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from workers.errors import UserError
 from workers.targets.transformer import Transformer
 
 if TYPE_CHECKING:
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Target:
-    """A block-causal diffusion LM with its tokenizer; `tokenizer` is None only for random-weight models in tests."""
+    """A diffusion LM with its tokenizer; `tokenizer` is None only for random-weight models in tests.
+
+    attention, shift: as in `workers.targets.families.Family`.
+    """
 
     name: str
     model: Transformer
@@ -25,6 +29,8 @@ class Target:
     block_length: int
     mask_id: int
     stop_ids: frozenset[int]
+    attention: str = "block-causal"
+    shift: bool = False
 
     @property
     def device(self) -> torch.device:
@@ -42,9 +48,27 @@ class Target:
     def vocab_size(self) -> int:
         return self.model.config.vocab_size
 
-    def encode(self, prompt: str) -> list[int]:
-        """Token ids of a prompt, nothing added."""
+    def encode(self, prompt: str, chat: bool = False) -> list[int]:
+        """Token ids of a prompt: as it is, or as a user's message in the chat template, the answer's header behind it.
+
+        Raises UserError if `chat` is asked of a tokenizer without a template.
+        """
+        if chat:
+            if not self.tokenizer.chat_template:
+                raise UserError(f"target {self.name}: its tokenizer has no chat template; use plain prompts")
+            message = [{"role": "user", "content": prompt}]
+            prompt = self.tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
         return self.tokenizer.encode(prompt, add_special_tokens=False)
+
+    def span(self, prompt_tokens: int, generation_length: int) -> tuple[int, int]:
+        """Absolute positions at which the first decoded block starts and the last one ends.
+
+        The blocks of a block-causal target are aligned to position 0, so that the prompt's tail shares the first one; on
+        full attention they follow the prompt. The last block is filled to its end.
+        """
+        length = self.block_length
+        first = prompt_tokens // length * length if self.attention == "block-causal" else prompt_tokens
+        return first, first + -(-(prompt_tokens + generation_length - first) // length) * length
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of the ids before the first stop id, without special tokens."""

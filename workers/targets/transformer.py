@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Callable
 
@@ -10,21 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-
-@dataclass(frozen=True)
-class TransformerConfig:
-    """Shape of a decoder-style transformer; sizes are counts, `rope_theta` and `norm_eps` are unitless."""
-
-    vocab_size: int
-    hidden_size: int
-    num_layers: int
-    num_heads: int
-    num_kv_heads: int
-    head_dim: int
-    intermediate_size: int
-    max_positions: int
-    rope_theta: float = 1e6
-    norm_eps: float = 1e-6
+from workers.targets.config import TransformerConfig
+from workers.targets.experts import Experts
 
 
 # (q, k, v) [B, heads, Q or K, D] -> mixed values [B, heads, Q, D].
@@ -90,16 +76,23 @@ class KVCache:
 
 
 def rope_table(config: TransformerConfig) -> tuple[Tensor, Tensor]:
-    """Cosines and signed sines [max_positions, head_dim] of the rotate-half convention, fp32, for `rotate`."""
-    exponent = torch.arange(0, config.head_dim, 2, dtype=torch.float64) / config.head_dim
+    """Cosines and signed sines [max_positions, rotary_dim] of the rotate-half convention, fp32, for `rotate`."""
+    width = config.rotary_dim or config.head_dim
+    exponent = torch.arange(0, width, 2, dtype=torch.float64) / width
     angles = torch.outer(torch.arange(config.max_positions, dtype=torch.float64), config.rope_theta**-exponent)
     cos, sin = angles.cos(), angles.sin()
     return torch.cat([cos, cos], dim=-1).float(), torch.cat([-sin, sin], dim=-1).float()
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Apply rotary positions to x [..., D] with the broadcastable rows cos, sin [..., D] of `rope_table`."""
-    return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, dims=-1), sin)
+    """Turn the first R dimensions of x [..., D] by the broadcastable rows cos, sin [..., R] of `rope_table`.
+
+    Computed in the dtype of cos and sin, returned in that of x.
+    """
+    width = cos.shape[-1]
+    if width < x.shape[-1]:
+        return torch.cat([rotate(x[..., :width], cos, sin), x[..., width:]], dim=-1)
+    return torch.addcmul(x * cos, x.roll(width // 2, dims=-1), sin).to(x.dtype)
 
 
 def normalise(x: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -130,26 +123,34 @@ class RMSNorm(nn.Module):
 
 
 class Layer(nn.Module):
-    def __init__(self, config: TransformerConfig):
+    def __init__(self, config: TransformerConfig, index: int):
         super().__init__()
         self.heads = (config.num_heads, config.num_kv_heads, config.num_kv_heads)
         self.head_dim = config.head_dim
+        self.qk_norm = config.qk_norm
+        self.has_experts = config.has_experts(index)
         query = config.num_heads * config.head_dim
         self.attention_norm = RMSNorm(config.hidden_size, config.norm_eps)
-        self.qkv = nn.Linear(config.hidden_size, sum(self.heads) * config.head_dim, bias=False)
-        self.q_norm = RMSNorm(config.head_dim, config.norm_eps)
-        self.k_norm = RMSNorm(config.head_dim, config.norm_eps)
+        self.qkv = nn.Linear(config.hidden_size, sum(self.heads) * config.head_dim, bias=config.qkv_bias)
+        if self.qk_norm:
+            self.q_norm = RMSNorm(config.head_dim, config.norm_eps)
+            self.k_norm = RMSNorm(config.head_dim, config.norm_eps)
         self.out = nn.Linear(query, config.hidden_size, bias=False)
         self.mlp_norm = RMSNorm(config.hidden_size, config.norm_eps)
-        self.gate_up = nn.Linear(config.hidden_size, 2 * config.intermediate_size, bias=False)
-        self.down = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
+        if self.has_experts:
+            self.experts = Experts(config.experts, config.hidden_size)
+        else:
+            self.gate_up = nn.Linear(config.hidden_size, 2 * config.intermediate_size, bias=False)
+            self.down = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
 
     def attend(self, x: Tensor, rope: tuple[Tensor, Tensor], mask, cache, index: int, store: int) -> Tensor:
         batch, length, _ = x.shape
         heads, kv_heads, _ = self.heads
         qk, v = self.qkv(x).view(batch, length, -1, self.head_dim).split((heads + kv_heads, kv_heads), dim=2)
-        weight = torch.cat([self.q_norm.weight.expand(heads, -1), self.k_norm.weight.expand(kv_heads, -1)])
-        qk = rotate(normalise(qk, weight, self.q_norm.eps), *rope)
+        if self.qk_norm:
+            weight = torch.cat([self.q_norm.weight.expand(heads, -1), self.k_norm.weight.expand(kv_heads, -1)])
+            qk = normalise(qk, weight, self.q_norm.eps)
+        qk = rotate(qk, *rope)
         q, k = qk.transpose(1, 2).split((heads, kv_heads), dim=1)
         v = v.transpose(1, 2)
         if cache is not None:
@@ -162,21 +163,24 @@ class Layer(nn.Module):
 
     def forward(self, x: Tensor, rope: tuple[Tensor, Tensor], mask, cache, index: int, store: int) -> Tensor:
         x = x + self.attend(self.attention_norm(x), rope, mask, cache, index, store)
-        gate, up = self.gate_up(self.mlp_norm(x)).chunk(2, dim=-1)
+        h = self.mlp_norm(x)
+        if self.has_experts:
+            return x + self.experts(h)
+        gate, up = self.gate_up(h).chunk(2, dim=-1)
         return x + self.down(F.silu(gate) * up)
 
 
 class Transformer(nn.Module):
-    """Qwen3-style transformer without a built-in mask: the caller says who sees whom.
+    """Transformer of all target families, without a built-in mask: the caller says who sees whom.
 
-    With the block-causal mask it is SDAR (arXiv 2510.06303): position i of the logits predicts token i.
+    With the defaults of its configuration and the block-causal mask it is SDAR (arXiv 2510.06303).
     """
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
         self.config = config
         self.embed = nn.Embedding(config.vocab_size, config.hidden_size)
-        self.layers = nn.ModuleList(Layer(config) for _ in range(config.num_layers))
+        self.layers = nn.ModuleList(Layer(config, index) for index in range(config.num_layers))
         self.norm = RMSNorm(config.hidden_size, config.norm_eps)
         self.head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         cos, sin = rope_table(config)
@@ -195,13 +199,14 @@ class Transformer(nn.Module):
     ) -> Tensor:
         """Logits [B, Q or keep, V] in the model's dtype.
 
-        tokens [B, Q] and positions [Q] are int64; `mask` is bool, broadcastable to [B, heads, Q, K], True where the
+        tokens [B, Q] and positions [Q] or [B, Q] are int64; `mask` is bool, broadcastable to [B, heads, Q, K], True where the
         query sees the key (None: everything), with K = cache.length + Q. The first `store` of the Q positions stay in
         the cache. `keep` restricts the logits to the last `keep` positions; `select` (bool [B, Q]) to N positions,
         whose logits are then [N, V]. A function in place of the mask computes the attention itself.
         """
         x = self.embed(tokens)
-        rope = (self.cos[positions][:, None].to(x.dtype), self.sin[positions][:, None].to(x.dtype))
+        dtype = torch.float32 if self.config.rope_fp32 else x.dtype
+        rope = (self.cos[positions].unsqueeze(-2).to(dtype), self.sin[positions].unsqueeze(-2).to(dtype))
         for index, layer in enumerate(self.layers):
             x = layer(x, rope, mask, cache, index, store)
         if store:
