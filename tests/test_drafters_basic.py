@@ -22,7 +22,10 @@ def test_options_reach_the_drafter():
         ("chian", {}, "drafter: 'chian' is unknown; choose one of none, chain"),
         ("chain", {"width": 2}, "chain has no option 'width'; known options: depth"),
         ("none", {"depth": 2}, "none has no option 'depth'"),
-        ("chain", {"depth": 0}, "depth of chain must be at least 1"),
+        ("chain", {"depth": 0}, "depth of chain must be a whole number from 1 on, not 0"),
+        ("chain", {"depth": "4"}, "depth of chain must be a whole number from 1 on, not '4'"),
+        ("tree", {"hedge": 0}, "hedge must be a whole number from 1 on, not 0"),
+        ("tree", {"hedge_below": "low"}, "hedge_below must be a probability, not 'low'"),
     ],
 )
 def test_mistakes_are_user_errors(name, options, message):

@@ -30,6 +30,12 @@ class Hedge:
     size: int = 1
     below: float = 0.6
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.size, int) or self.size < 1:
+            raise UserError(f"drafter_options: hedge must be a whole number from 1 on, not {self.size!r}")
+        if not isinstance(self.below, (int, float)):
+            raise UserError(f"drafter_options: hedge_below must be a probability, not {self.below!r}")
+
 
 @dataclass(frozen=True)
 class DraftRequest:

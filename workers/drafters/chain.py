@@ -19,8 +19,8 @@ class Chain:
     hedge = Hedge()
 
     def __init__(self, depth: int = 4):
-        if depth < 1:
-            raise UserError(f"drafter_options: depth of chain must be at least 1, not {depth}")
+        if not isinstance(depth, int) or depth < 1:
+            raise UserError(f"drafter_options: depth of chain must be a whole number from 1 on, not {depth!r}")
         self.depth = depth
 
     def draft(self, request: DraftRequest) -> DraftTree:
