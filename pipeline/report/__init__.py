@@ -33,4 +33,4 @@ def markdown_summary(home: Path, experiment: str) -> str:
     from pipeline.report.data import read_report_data
     from pipeline.report.summary import markdown
 
-    return markdown(read_report_data(home, experiment))
+    return markdown(read_report_data(home, experiment, brief=True))

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import duckdb
 
 Row = Mapping[str, Any]
+BRIEF = ("nodes", "cells", "exactness", "differing")
+DETAIL = ("paired", "symptoms", "acceptance", "timing", "comparisons", "archived", "drift", "unpaired", "events")
 
 
 @dataclass(frozen=True)
@@ -55,39 +57,26 @@ class ReportData:
         return [row for row in self.nodes if row["state"] == "failed"]
 
 
-def read_report_data(home: Path, experiment: str) -> ReportData:
-    """Read all of it. Raises UserError for an unknown experiment, WarehouseError without a snapshot."""
+def read_report_data(home: Path, experiment: str, *, brief: bool = False) -> ReportData:
+    """Read all of it, or with `brief` only what a summary needs, the other tables empty.
+
+    Raises UserError for an unknown experiment, WarehouseError without a snapshot.
+    """
     with warehouse.connect(home) as connection:
         submitted = _rows(connection, "experiment", experiment)
         if not submitted:
-            names = [
-                row[0] for row in connection.execute("SELECT DISTINCT name FROM experiments ORDER BY name").fetchall()
-            ]
-            raise UserError(f"no experiment {experiment!r} in {home}; it holds: {', '.join(names) or 'none'}")
-        tables = {
-            name: _rows(connection, name, experiment)
-            for name in (
-                "nodes",
-                "cells",
-                "paired",
-                "exactness",
-                "differing",
-                "symptoms",
-                "acceptance",
-                "timing",
-                "comparisons",
-                "archived",
-                "drift",
-                "unpaired",
-                "events",
-            )
-        }
+            known = connection.execute("SELECT DISTINCT name FROM experiments ORDER BY name").fetchall()
+            names = ", ".join(name for (name,) in known) or "none"
+            raise UserError(f"no experiment {experiment!r} in {home}; it holds: {names}")
+        brief_tables = {name: _rows(connection, name, experiment) for name in BRIEF}
+        other_tables = {name: [] if brief else _rows(connection, name, experiment) for name in DETAIL}
         limited = _rows(connection, "limited", experiment)[0]["runs"]
         artifacts = _rows(connection, "artifacts", experiment)
     problems: list[str] = []
     return ReportData(
         experiment=submitted[0],
-        **tables,
+        **brief_tables,
+        **other_tables,
         limited=limited,
         curves=_json_artifacts(home, artifacts, "train", "curve.json", problems),
         floors=_json_artifacts(home, artifacts, "calibrate-floor", "floor.json", problems),
