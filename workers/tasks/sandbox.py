@@ -1,9 +1,13 @@
 """Running generated Python apart from the worker.
 
-A fresh interpreter in its own session, without site packages, environment, standard input or network (where the platform lets an
-unprivileged process give it up), in an empty directory, under limits of time, memory and file size; afterwards no process it started
-is left, not even one that left its session. This keeps accidents away from the experiment. It is not a security boundary: the code
-runs as the same user and can read what that user can read. Run untrusted models inside a container or a virtual machine.
+A fresh interpreter in its own session, without site packages, environment or standard input, in an empty directory, under
+limits of time, memory, processes, files and their size; where the kernel lets an unprivileged process have them, in namespaces of
+its own, without network and other processes, on a read-only file system; if the worker is root, as the user nobody. Afterwards
+no process it started is left, not even one that left its session.
+
+This keeps accidents away from the experiment. It is not a security boundary: where there are no namespaces the code can read
+what the user can read, and code written against this very file can claim a success. Run models that you do not trust inside
+a container or a virtual machine.
 """
 
 from __future__ import annotations
@@ -19,7 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SUPERVISOR = Path(__file__).with_name("sandbox_child.py")
-GRACE_S = 3.0
+WALL = 3
+GRACE_S = 5.0
 MARKER = "DRAFTHOUSE_SANDBOX"
 QUIET_SCANS = 10
 
@@ -32,10 +37,16 @@ class Outcome:
     reason: str
 
 
-def run_python(code: str, timeout_s: float = 2.0, memory_mb: int = 256) -> Outcome:
-    """Run `code` for at most `timeout_s` seconds in `memory_mb` MiB of address space; Linux only."""
+def run_python(code: str, timeout_s: float = 2.0, memory_mb: int = 256, processes: int = 0) -> Outcome:
+    """Run `code` in `memory_mb` MiB of address space; Linux only.
+
+    It may use `timeout_s` seconds of processor time (rounded up to whole ones), so that a busy machine does not fail right
+    answers, and WALL times that of wall-clock time; and start `processes` processes or threads.
+    """
     marker = uuid.uuid4().hex
-    command = [sys.executable, "-s", "-S", "-P", "-B", str(SUPERVISOR), str(timeout_s), str(memory_mb)]
+    wall = WALL * timeout_s
+    command = [sys.executable, "-s", "-S", "-P", "-B", str(SUPERVISOR)]
+    command += [str(timeout_s), str(wall), str(memory_mb), str(processes)]
     with tempfile.TemporaryDirectory(prefix="sandbox-", ignore_cleanup_errors=True) as folder:
         environment = {
             "CUDA_VISIBLE_DEVICES": "",
@@ -57,14 +68,16 @@ def run_python(code: str, timeout_s: float = 2.0, memory_mb: int = 256) -> Outco
             start_new_session=True,
         )
         try:
-            output, _ = supervisor.communicate(code.encode(errors="replace"), timeout=timeout_s + GRACE_S)
+            output, _ = supervisor.communicate(code.encode(errors="replace"), timeout=wall + GRACE_S)
         except subprocess.TimeoutExpired:
-            output = b"the sandbox did not answer"
+            output = b"no answer from the sandbox"
         finally:
             if supervisor.returncode != 0:
                 end_marked(supervisor, marker)
-    report = output.decode(errors="replace").strip()
-    return Outcome(report == "ok", "" if report == "ok" else report or "the sandbox was ended from inside")
+    report = output.decode(errors="replace").rstrip("\n")
+    if report == "ok":
+        return Outcome(True, "")
+    return Outcome(False, report.removeprefix("no ") or "the sandbox was ended from inside")
 
 
 def end_marked(supervisor: subprocess.Popen, marker: str) -> None:
