@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from statistics import median
 
 import pytest
@@ -57,7 +58,7 @@ def test_at_most_half_are_flagged_and_never_the_median(values: list[float], z: f
 
 
 @given(speeds, st.randoms(use_true_random=False))
-def test_order_does_not_matter(values: list[float], random) -> None:  # noqa: ANN001
+def test_order_does_not_matter(values: list[float], random: Random) -> None:
     runs = runs_of(values)
     shuffled = random.sample(runs, len(runs))
     assert {o.run_id for o in find_outliers(runs, 3.5, 0.1)} == {o.run_id for o in find_outliers(shuffled, 3.5, 0.1)}

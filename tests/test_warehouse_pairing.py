@@ -75,7 +75,9 @@ def expected_control(run: dict[str, Any], runs: list[dict[str, Any]]) -> dict[st
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(run_strategy, min_size=1, max_size=10))
-def test_every_ok_run_meets_the_active_control_of_its_key_and_counts_once(connection: Any, drawn: list[dict[str, Any]]) -> None:
+def test_every_ok_run_meets_the_active_control_of_its_key_and_counts_once(
+    connection: Any, drawn: list[dict[str, Any]]
+) -> None:
     runs = insert_all(connection, drawn)
     check_pairs(connection, runs)
     check_cells(connection, runs)

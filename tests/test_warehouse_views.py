@@ -20,23 +20,25 @@ from warehouse.columns import CELL_COLUMNS, ROUND_SCHEMA, RUN_SCHEMA, SAMPLE_SCH
 CELL = set(CELL_COLUMNS)
 CONTRACT = {
     "runs": CELL | set(
-        "run_id experiment seed attempt status reason n_samples device_class distribution_preserving accuracy nfe tok_s wall_s"
-        " started_at git_commit versions identity sample_digest limited segments".split()
+        "run_id experiment seed attempt status reason n_samples device_class distribution_preserving"
+        " accuracy nfe tok_s wall_s started_at git_commit versions identity sample_digest limited segments".split()
     ),
     "samples": set(
-        "run_id sample_id prompt_tokens generated_tokens answer_tokens nfe store_passes wall_s draft_s forward_s correct output"
-        " finish nfe_answer tokens exact_ties near_ties".split()
+        "run_id sample_id prompt_tokens generated_tokens answer_tokens nfe store_passes wall_s draft_s"
+        " forward_s correct output finish nfe_answer tokens exact_ties near_ties".split()
     ),
     "rounds": set(
-        "run_id sample_id block round drafted accepted positions draft_s forward_s reject_cause true_position_rank"
-        " true_token_rank".split()
+        "run_id sample_id block round drafted accepted positions draft_s forward_s reject_cause"
+        " true_position_rank true_token_rank".split()
     ),
     "controls": {"run_id", "target", "task", "temperature", "seed", "device_class", "sample_digest"},
     "paired": CELL | set(
-        "seed run_id control_run_id nfe nfe_reduction tok_s throughput_ratio accuracy accuracy_delta tokens_match paired".split()
+        "seed run_id control_run_id nfe nfe_reduction tok_s throughput_ratio accuracy accuracy_delta"
+        " tokens_match paired".split()
     ),
     "cells": CELL | set(
-        "n_seeds nfe_mean nfe_std ratio_mean ratio_std ratio_low ratio_high accuracy_mean accuracy_std tokens_match_min".split()
+        "n_seeds nfe_mean nfe_std ratio_mean ratio_std ratio_low ratio_high accuracy_mean accuracy_std"
+        " tokens_match_min".split()
     ),
     "outliers": {"run_id", "reason", "successor"},
     "nodes": {"experiment", "identity", "kind", "label", "state", "actor", "message"},
@@ -58,7 +60,9 @@ def columns(connection: duckdb.DuckDBPyConnection, name: str) -> set[str]:
 
 
 def test_views_are_the_files_in_the_folder() -> None:
-    assert sorted(VIEWS) == sorted(entry.name.removesuffix(".sql") for entry in (files("warehouse") / "views").iterdir())
+    assert sorted(VIEWS) == sorted(
+        entry.name.removesuffix(".sql") for entry in (files("warehouse") / "views").iterdir()
+    )
 
 
 @pytest.mark.parametrize("name", CONTRACT)
@@ -97,7 +101,10 @@ def test_cells_by_hand(connection: duckdb.DuckDBPyConnection) -> None:
     assert (cell["n_seeds"], cell["n_paired"], cell["n_samples"]) == (3, 3, 2)
     assert (cell["ratio_mean"], cell["ratio_std"]) == (pytest.approx(2.0), pytest.approx(0.5))
     half = 4.302653 * 0.5 / math.sqrt(3)
-    assert (cell["ratio_low"], cell["ratio_high"]) == (pytest.approx(2 - half, abs=1e-5), pytest.approx(2 + half, abs=1e-5))
+    assert (cell["ratio_low"], cell["ratio_high"]) == (
+        pytest.approx(2 - half, abs=1e-5),
+        pytest.approx(2 + half, abs=1e-5),
+    )
     assert (cell["nfe_mean"], cell["nfe_std"]) == (pytest.approx(12.0), pytest.approx(2.0))
     assert cell["nfe_low"] == pytest.approx(12 - 4.302653 * 2 / math.sqrt(3), abs=1e-4)
     assert cell["nfe_reduction_mean"] == pytest.approx((50 / 10 + 50 / 12 + 50 / 14) / 3)
@@ -106,7 +113,12 @@ def test_cells_by_hand(connection: duckdb.DuckDBPyConnection) -> None:
     assert cell["tokens_match_min"] == 1.0
     assert cell["accepted_per_round"] == pytest.approx((4 + 2 + 0 + 3 + 3) / 5)
     (main,) = rows(connection, "SELECT * FROM main_table WHERE method = 'spot'")
-    assert (main["nfe_answer"], main["nfe_after"], main["control_nfe_answer"], main["control_nfe_after"]) == (6, 6, 25, 25)
+    assert (main["nfe_answer"], main["nfe_after"], main["control_nfe_answer"], main["control_nfe_after"]) == (
+        6,
+        6,
+        25,
+        25,
+    )
     assert (main["cut_answer"], main["cut_after"], main["cut_answer_share"]) == (19, 19, 0.5)
 
 
@@ -122,7 +134,11 @@ def test_one_seed_has_no_interval_and_nothing_is_nan(connection: duckdb.DuckDBPy
 
 def test_three_seeds_of_a_prompt_stay_three_outputs(connection: duckdb.DuckDBPyConnection) -> None:
     for seed in range(3):
-        put(connection, make_run("control", seed), make_samples(nfe=(10.0,), wall=(1.0,), output=[f"out {seed}"], tokens=[[seed]]))
+        put(
+            connection,
+            make_run("control", seed),
+            make_samples(nfe=(10.0,), wall=(1.0,), output=[f"out {seed}"], tokens=[[seed]]),
+        )
     assert len(rows(connection, "SELECT DISTINCT output FROM samples WHERE sample_id = 'tiny-math/test/0'")) == 3
     (cell,) = rows(connection, "SELECT n_seeds FROM cells")
     assert cell["n_seeds"] == 3
@@ -131,9 +147,19 @@ def test_three_seeds_of_a_prompt_stay_three_outputs(connection: duckdb.DuckDBPyC
 def test_tokens_match_counts_samples(connection: duckdb.DuckDBPyConnection) -> None:
     same, other = [1, 2, 3], [1, 2, 4]
     put(connection, make_run("control"), make_samples(nfe=[9.0] * 4, wall=[1.0] * 4, tokens=[same] * 4))
-    drifted = put(connection, make_run("spot"), make_samples(nfe=[3.0] * 4, wall=[1.0] * 4, tokens=[same, other, same, same[:2]]))
-    put(connection, make_run("chain", verifier="rejection"), make_samples(nfe=[3.0] * 4, wall=[1.0] * 4, tokens=[other] * 4))
-    put(connection, make_run("tree", verifier="greedy", distribution_preserving=False), make_samples([3.0] * 4, [1.0] * 4, [other] * 4))
+    drifted = put(
+        connection, make_run("spot"), make_samples(nfe=[3.0] * 4, wall=[1.0] * 4, tokens=[same, other, same, same[:2]])
+    )
+    put(
+        connection,
+        make_run("chain", verifier="rejection"),
+        make_samples(nfe=[3.0] * 4, wall=[1.0] * 4, tokens=[other] * 4),
+    )
+    put(
+        connection,
+        make_run("tree", verifier="greedy", distribution_preserving=False),
+        make_samples([3.0] * 4, [1.0] * 4, [other] * 4),
+    )
     match = {row["method"]: row["tokens_match"] for row in rows(connection, "SELECT * FROM paired")}
     assert match == {"control": 1.0, "spot": 0.5, "chain": None, "tree": 0.0}
     (found,) = rows(connection, "SELECT * FROM audit")
@@ -164,7 +190,9 @@ def test_archiving_a_control_moves_its_pairs_to_the_successor(connection: duckdb
 
 def test_a_retimed_control_shows_the_drift_of_the_machine(connection: duckdb.DuckDBPyConnection) -> None:
     early = put(connection, make_run("control"), make_samples(wall=(1.0, 1.0)))
-    late = put(connection, make_run("control", attempt=1, started_at="2026-01-01T01:00:00"), make_samples(wall=(1.25, 1.25)))
+    late = put(
+        connection, make_run("control", attempt=1, started_at="2026-01-01T01:00:00"), make_samples(wall=(1.25, 1.25))
+    )
     archive(connection, early, "re-timed after 3600 s", late)
     (drift,) = rows(connection, "SELECT * FROM drift")
     assert (drift["run_id"], drift["active_run_id"], drift["drift"]) == (early, late, pytest.approx(-0.2))
@@ -172,7 +200,9 @@ def test_a_retimed_control_shows_the_drift_of_the_machine(connection: duckdb.Duc
 
 def test_the_newest_ok_control_is_the_active_one(connection: duckdb.DuckDBPyConnection) -> None:
     put(connection, make_run("control"), make_samples())
-    put(connection, make_run("control", attempt=2, started_at="2025-01-01T00:00:00"), make_samples())  # a clock set back
+    put(
+        connection, make_run("control", attempt=2, started_at="2025-01-01T00:00:00"), make_samples()
+    )  # a clock set back
     newest = make_run("control", attempt=3, status="failed")
     put(connection, newest, make_samples())
     (control,) = rows(connection, "SELECT * FROM controls")
@@ -194,11 +224,15 @@ def test_the_newest_ok_control_is_the_active_one(connection: duckdb.DuckDBPyConn
         ({"target_digest": "other weights"}, "differ in length.*target weights"),
     ],
 )
-def test_a_method_that_cannot_be_paired_stays_and_says_why(connection: duckdb.DuckDBPyConnection, control: dict, why: str) -> None:
+def test_a_method_that_cannot_be_paired_stays_and_says_why(
+    connection: duckdb.DuckDBPyConnection, control: dict, why: str
+) -> None:
     put(connection, make_run("control") | control, make_samples())
     method = put(connection, make_run("spot"), make_samples())
     (pair,) = rows(connection, "SELECT * FROM paired WHERE method = 'spot'")
-    assert [pair[name] for name in ("paired", "control_run_id", "throughput_ratio", "nfe_reduction", "tokens_match")] == [False, *[None] * 4]
+    assert [
+        pair[name] for name in ("paired", "control_run_id", "throughput_ratio", "nfe_reduction", "tokens_match")
+    ] == [False, *[None] * 4]
     (unpaired,) = rows(connection, "SELECT * FROM unpaired")
     assert unpaired["run_id"] == method
     assert re.search(why, unpaired["why"])
@@ -217,7 +251,9 @@ def test_limited_runs_stay_out_of_the_tables(connection: duckdb.DuckDBPyConnecti
     put(connection, make_run("control", limited=True), make_samples())
     put(connection, make_run("spot", limited=True), make_samples())
     assert len(rows(connection, "SELECT * FROM paired WHERE limited AND NOT paired")) == 2
-    assert [rows(connection, f"SELECT * FROM {name}") for name in ("controls", "cells", "main_table", "comparisons")] == [[]] * 4
+    assert [
+        rows(connection, f"SELECT * FROM {name}") for name in ("controls", "cells", "main_table", "comparisons")
+    ] == [[]] * 4
     put(connection, make_run("control", attempt=1), make_samples())
     assert rows(connection, "SELECT method FROM paired WHERE paired") == [{"method": "control"}]
     assert rows(connection, "SELECT why FROM unpaired") == [{"why": "the run was limited"}]
@@ -235,22 +271,37 @@ def test_pooled_and_mean_acceptance_are_told_apart(connection: duckdb.DuckDBPyCo
 
 
 def test_speed_is_pooled_over_samples(connection: duckdb.DuckDBPyConnection) -> None:
-    put(connection, make_run("control"), make_samples(wall=(1.0, 7.0), generated_tokens=[64, 64], answer_tokens=[10, 30]))
+    put(
+        connection,
+        make_run("control"),
+        make_samples(wall=(1.0, 7.0), generated_tokens=[64, 64], answer_tokens=[10, 30]),
+    )
     (run,) = rows(connection, "SELECT * FROM runs")
     assert (run["tok_s"], run["answer_tok_s"], run["wall_s"]) == (16.0, 5.0, 8.0)  # the mean of both would be 36.6
 
 
 def test_comparisons_follow_the_rule(connection: duckdb.DuckDBPyConnection) -> None:
-    figures = {"spot": (80.0, 82.0, 78.0), "spiffy": (100.0, 100.0, 100.0), "chain": (97.0, 97.1, 96.9), "tree": (60.0, 100.0, 110.0)}
+    figures = {
+        "spot": (80.0, 82.0, 78.0),
+        "spiffy": (100.0, 100.0, 100.0),
+        "chain": (97.0, 97.1, 96.9),
+        "tree": (60.0, 100.0, 110.0),
+    }
     for seed in range(3):
         put(connection, make_run("control", seed), make_samples())
         for method, nfe in figures.items():
-            put(connection, make_run(method, seed), make_samples(nfe=(nfe[seed],), wall=(nfe[seed] / 100,), ids=["tiny-math/test/0"]))
+            put(
+                connection,
+                make_run(method, seed),
+                make_samples(nfe=(nfe[seed],), wall=(nfe[seed] / 100,), ids=["tiny-math/test/0"]),
+            )
     found = {(row["method"], row["other"]): row for row in rows(connection, "SELECT * FROM comparisons")}
     assert len(found) == 12
     spot = found["spot", "spiffy"]
     half = 4.302653 * 2 / math.sqrt(3)
-    assert (spot["nfe_percent"], spot["nfe_low"], spot["nfe_high"]) == pytest.approx((-20, -20 - half, -20 + half), abs=1e-4)
+    assert (spot["nfe_percent"], spot["nfe_low"], spot["nfe_high"]) == pytest.approx(
+        (-20, -20 - half, -20 + half), abs=1e-4
+    )
     assert (spot["nfe_verdict"], found["spiffy", "spot"]["nfe_verdict"]) == ("win", "loss")
     assert found["chain", "spiffy"]["nfe_verdict"] == "tie"  # certain, but 3 % only
     assert found["tree", "spiffy"]["nfe_verdict"] == "tie"  # 10 % on average, but the interval holds zero
@@ -274,7 +325,11 @@ def test_acceptance_and_rejects_by_block(connection: duckdb.DuckDBPyConnection) 
 
 
 def test_time_is_split_into_draft_forward_and_rest(connection: duckdb.DuckDBPyConnection) -> None:
-    put(connection, make_run("spot"), make_samples(nfe=(10.0, 10.0), wall=(1.0, 3.0), draft_s=[0.1, 0.7], forward_s=[0.5, 1.5]))
+    put(
+        connection,
+        make_run("spot"),
+        make_samples(nfe=(10.0, 10.0), wall=(1.0, 3.0), draft_s=[0.1, 0.7], forward_s=[0.5, 1.5]),
+    )
     (split,) = rows(connection, "SELECT * FROM timing_split")
     shares = [split[name] for name in ("draft_share", "forward_share", "other_share")]
     assert shares == pytest.approx([0.2, 0.5, 0.3])
@@ -284,12 +339,17 @@ def test_time_is_split_into_draft_forward_and_rest(connection: duckdb.DuckDBPyCo
 def test_experiments_that_share_runs_each_have_their_table(tmp_path: Path) -> None:
     def submit(name: str, *runs: dict) -> None:
         store.add_experiment(name, "", "", "", {}, None)
-        store.plan_nodes(name, [{"identity": run["identity"], "kind": "evaluate", "label": run["method"]} for run in runs])
+        store.plan_nodes(
+            name, [{"identity": run["identity"], "kind": "evaluate", "label": run["method"]} for run in runs]
+        )
         for run in runs:
             store.add_run(run | {"experiment": name}, make_samples(nfe=(run.get("forwards", 50.0),), wall=(1.0,)), None)
 
     def table(name: str) -> dict[str, float]:
-        return {row["method"]: row["nfe"] for row in store.query("SELECT * FROM main_table WHERE experiment = ?", [name]).to_pylist()}
+        return {
+            row["method"]: row["nfe"]
+            for row in store.query("SELECT * FROM main_table WHERE experiment = ?", [name]).to_pylist()
+        }
 
     control = make_run("control")
     with Store(tmp_path) as store:

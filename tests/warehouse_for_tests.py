@@ -50,7 +50,18 @@ def make_run(method: str = "spot", seed: int = 0, attempt: int = 0, **changes: A
         "versions": {"torch": "2"},
     }
     run |= changes
-    determining = ("method", "budget", "verifier", "floor", "target", "task", "temperature", "seed", "device_class", "sample_digest")
+    determining = (
+        "method",
+        "budget",
+        "verifier",
+        "floor",
+        "target",
+        "task",
+        "temperature",
+        "seed",
+        "device_class",
+        "sample_digest",
+    )
     run.setdefault("identity", "-".join(str(run[name]) for name in determining))
     run["attempt"] = attempt
     run.setdefault("run_id", f"{run['identity']}-{attempt}".replace("/", "_"))
@@ -58,9 +69,12 @@ def make_run(method: str = "spot", seed: int = 0, attempt: int = 0, **changes: A
 
 
 def make_samples(
-    nfe: Sequence[float] = (10.0, 20.0), wall: Sequence[float] = (1.0, 2.0), tokens: Sequence[Sequence[int]] | None = None,
-    ids: Sequence[str] | None = None, **columns: Sequence[Any],
-) -> pa.Table:  # fmt: skip
+    nfe: Sequence[float] = (10.0, 20.0),
+    wall: Sequence[float] = (1.0, 2.0),
+    tokens: Sequence[Sequence[int]] | None = None,
+    ids: Sequence[str] | None = None,
+    **columns: Sequence[Any],
+) -> pa.Table:
     """One row per entry of `nfe`, 64 generated tokens each."""
     count = len(nfe)
     rows: dict[str, Any] = {
@@ -87,9 +101,18 @@ def make_rounds(accepted: dict[str, Sequence[int]]) -> pa.Table:
         rows.append({"sample_id": sample, "block": 0, "round": 0, "drafted": 0, "accepted": 0, "positions": [5]})
         for index, count in enumerate(counts):
             positions = list(range(count + 1))
-            row = {"sample_id": sample, "block": 0, "round": index + 1, "drafted": 8, "accepted": count, "positions": positions}
+            row = {
+                "sample_id": sample,
+                "block": 0,
+                "round": index + 1,
+                "drafted": 8,
+                "accepted": count,
+                "positions": positions,
+            }
             rows.append(row | {"reject_cause": "position"})
-    return pa.Table.from_pylist(rows, schema=pa.schema([ROUND_SCHEMA.field(name) for name in rows[-1]])) if rows else None
+    return (
+        pa.Table.from_pylist(rows, schema=pa.schema([ROUND_SCHEMA.field(name) for name in rows[-1]])) if rows else None
+    )
 
 
 def memory_warehouse() -> duckdb.DuckDBPyConnection:
@@ -99,7 +122,9 @@ def memory_warehouse() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def put(connection: duckdb.DuckDBPyConnection, run: dict[str, Any], samples: pa.Table, rounds: pa.Table | None = None) -> str:
+def put(
+    connection: duckdb.DuckDBPyConnection, run: dict[str, Any], samples: pa.Table, rounds: pa.Table | None = None
+) -> str:
     """Insert a run as Store.add_run does; returns its id."""
     samples, rounds = conform(samples, SAMPLE_SCHEMA, "samples"), conform(rounds, ROUND_SCHEMA, "rounds")
     row = run_row(run, samples, figures(samples, rounds))
@@ -112,14 +137,17 @@ def put_all(connection: duckdb.DuckDBPyConnection, runs: Sequence[tuple[dict[str
     rounds = ROUND_SCHEMA.empty_table()
     conformed = [(run, conform(samples, SAMPLE_SCHEMA, "samples")) for run, samples in runs]
     run_rows = [run_row(run, samples, figures(samples, rounds)) for run, samples in conformed]
-    all_samples = [samples.append_column("run_id", pa.array([run["run_id"]] * samples.num_rows)) for run, samples in conformed]
+    all_samples = [
+        samples.append_column("run_id", pa.array([run["run_id"]] * samples.num_rows)) for run, samples in conformed
+    ]
     insert(connection, "run_records", pa.Table.from_pylist(run_rows, schema=RUN_SCHEMA))
     insert(connection, "samples", pa.concat_tables(all_samples))
 
 
 def archive(connection: duckdb.DuckDBPyConnection, run_id: str, reason: str, successor: str | None = None) -> None:
     connection.execute(
-        "INSERT INTO archives SELECT coalesce(max(seq), 0) + 1, now()::TIMESTAMP, ?, ?, ? FROM archives", [run_id, reason, successor]
+        "INSERT INTO archives SELECT coalesce(max(seq), 0) + 1, now()::TIMESTAMP, ?, ?, ? FROM archives",
+        [run_id, reason, successor],
     )
 
 
@@ -132,16 +160,28 @@ def fill(store: Store) -> None:
     store.add_experiment("main", "name: main", "spec-1", "submit specs/main.yaml", {"torch": "2"}, "abc")
     runs = [make_run(method, seed) for method in ("control", "spot", "spiffy") for seed in (0, 1)]
     plan = [
-        {"identity": run["identity"], "kind": "evaluate", "label": run["run_id"], "upstream": ["train"], "params": {"seed": run["seed"]}}
+        {
+            "identity": run["identity"],
+            "kind": "evaluate",
+            "label": run["run_id"],
+            "upstream": ["train"],
+            "params": {"seed": run["seed"]},
+        }
         for run in runs
     ]
-    store.plan_nodes("main", [*plan, {"identity": "train", "kind": "train", "label": "train", "upstream": [], "params": {}}])
+    store.plan_nodes(
+        "main", [*plan, {"identity": "train", "kind": "train", "label": "train", "upstream": [], "params": {}}]
+    )
     store.node_state("main", "train", "running", actor="worker-0")
     store.node_state("main", "train", "done", summary={"loss": 0.5})
     store.add_artifact("train", "train", "artifacts/train", 10, "sha", {"loss": 0.5})
     for index, run in enumerate(runs):
         samples = make_samples(nfe=(10.0 + index, 20.0), wall=(1.0, 2.0 + index / 10))
-        rounds = None if run["method"] == "control" else make_rounds({"tiny-math/test/0": [2, 3], "tiny-math/test/1": [index]})
+        rounds = (
+            None
+            if run["method"] == "control"
+            else make_rounds({"tiny-math/test/0": [2, 3], "tiny-math/test/1": [index]})
+        )
         store.add_run(run, samples, rounds)
     slow = runs[0]
     again = make_run("control", 0, attempt=1)

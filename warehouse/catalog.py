@@ -19,7 +19,7 @@ VIEWS = (
 
 @dataclass(frozen=True)
 class TableDocument:
-    """A table or view: `kind` is "table" or "view", `columns` maps each column to its meaning, `rows` may be unknown."""
+    """`kind` is "table" or "view", `columns` maps each column to its meaning, `rows` may be unknown."""
 
     name: str
     kind: str

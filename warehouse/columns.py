@@ -82,8 +82,8 @@ def conform(table: pa.Table | None, schema: pa.Schema, what: str) -> pa.Table:
 def run_row(run: Mapping[str, Any], samples: pa.Table, figures: Mapping[str, float | int | None]) -> dict[str, Any]:
     """The run as one row of RUN_SCHEMA.
 
-    `figures` (from the samples and rounds) fill what `run` does not state. Keys that are no column go to `extra` as JSON.
-    A `floor` that is not a number (such as "calibrated") goes to `floor_setting`. Raises WarehouseError.
+    `figures` (from the samples and rounds) fill what `run` does not state. Keys that are no column go to `extra` as
+    JSON. A `floor` that is not a number (such as "calibrated") goes to `floor_setting`. Raises WarehouseError.
     """
     missing = [name for name in REQUIRED if run.get(name) is None]
     if missing:

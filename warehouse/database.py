@@ -6,6 +6,7 @@ import hashlib
 import re
 import shutil
 from importlib.resources import files
+from pathlib import Path
 
 import duckdb
 import pyarrow as pa
@@ -24,7 +25,7 @@ def open_database(home: Home) -> tuple[duckdb.DuckDBPyConnection, list[str], Pat
     """Open or create the warehouse file, migrated and readable to the last block.
 
     Returns the connection, notes on what was quarantined, and a copy of the write-ahead log if there was one: DuckDB
-    drops damaged entries of a log without a word, so the caller compares the rows and keeps the copy if any are missing.
+    drops damaged entries of a log silently, so the caller compares the rows and keeps the copy if any are missing.
     Raises WarehouseError if another process has the file open, or a newer version wrote it.
     """
     notes: list[str] = []
@@ -48,7 +49,8 @@ def open_database(home: Home) -> tuple[duckdb.DuckDBPyConnection, list[str], Pat
         migrate(connection)
     except duckdb.Error as error:
         connection.close()
-        raise WarehouseError(f"{home.database} does not take this program's schema: {str(error).splitlines()[0]}") from None
+        first = str(error).splitlines()[0]
+        raise WarehouseError(f"{home.database} does not take this program's schema: {first}") from None
     except WarehouseError:
         connection.close()
         raise
@@ -56,14 +58,15 @@ def open_database(home: Home) -> tuple[duckdb.DuckDBPyConnection, list[str], Pat
 
 
 def migrate(connection: duckdb.DuckDBPyConnection) -> None:
-    """Apply the numbered schema files that this database has not seen, then refresh the views. Raises WarehouseError."""
+    """Apply the numbered schema files this database has not seen, then refresh the views. Raises WarehouseError."""
     connection.execute(
         "CREATE TABLE IF NOT EXISTS schema_migrations (version INTEGER, name VARCHAR, applied_at TIMESTAMP)"
     )
     applied = connection.execute("SELECT coalesce(max(version), 0) FROM schema_migrations").fetchall()[0][0]
     migrations = schema_files()
     if applied > max(migrations):
-        raise WarehouseError(f"the warehouse has schema version {applied}, this program knows {max(migrations)}: upgrade it")
+        known = max(migrations)
+        raise WarehouseError(f"the warehouse has schema version {applied}, this program knows {known}: upgrade it")
     for version in sorted(set(migrations) - set(range(applied + 1))):
         name, sql = migrations[version]
         connection.execute("BEGIN")
@@ -95,7 +98,7 @@ def _open_readable(home: Home) -> duckdb.DuckDBPyConnection:
     """Connect and read every column of every table. Raises duckdb.Error."""
     connection = duckdb.connect(str(home.database), config=_CONFIG)
     try:
-        # Block checksums are verified on read only, so damage in the file shows itself here and not in some later query.
+        # Block checksums are verified on read only: damage in the file shows itself here, not in some later query.
         tables = connection.execute("SELECT table_name FROM duckdb_tables() WHERE NOT internal").fetchall()
         for (table,) in tables:
             connection.execute(f'SELECT bit_xor(hash(t)) FROM "{table}" AS t').fetchall()

@@ -27,11 +27,13 @@ class WriterLock:
         except OSError:
             holder = _read(self._file)
             os.close(self._file)
-            raise WarehouseError(f"{path.parent} is being written by {_describe(holder)}; wait for it or stop it") from None
+            message = f"{path.parent} is being written by {_describe(holder)}; wait for it or stop it"
+            raise WarehouseError(message) from None
         holder = _read(self._file)
         if holder and holder.get("host") != socket.gethostname():
             os.close(self._file)
-            raise WarehouseError(f"{path.parent} was locked by {_describe(holder)}; if that process is dead, remove {path}")
+            message = f"{path.parent} was locked by {_describe(holder)}; if that process is dead, remove {path}"
+            raise WarehouseError(message)
         self.taken_over = holder
         note = {"pid": os.getpid(), "host": socket.gethostname(), "since": utc_now().isoformat(timespec="seconds")}
         os.ftruncate(self._file, 0)

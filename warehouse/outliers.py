@@ -22,7 +22,7 @@ class RunTiming:
 
 @dataclass(frozen=True)
 class Outlier:
-    """A run that deviates: `z` in robust standard deviations, `relative` = tok_s / median - 1, `reason` for archiving."""
+    """A run that deviates: `z` in robust standard deviations, `relative` = tok_s / median - 1, `reason` to archive."""
 
     run_id: str
     z: float
@@ -33,10 +33,10 @@ class Outlier:
 def find_outliers(runs: Iterable[RunTiming], z: float, margin: float) -> list[Outlier]:
     """Runs whose tok_s is off the median of their siblings, themselves included, by more than both limits.
 
-    The robust z-score is |tok_s - median| / (1.4826 * MAD), and `margin` is the least relative deviation from the median
-    that matters: seeds of a quiet machine agree so well that z alone would flag noise. A MAD of zero gives an infinite z.
-    With fewer than 3 siblings nothing is flagged, since two that differ do not tell which of them is off. Returns
-    outliers in the order of `runs`.
+    The robust z-score is |tok_s - median| / (1.4826 * MAD), and `margin` is the least relative deviation from the
+    median that matters: seeds of a quiet machine agree so well that z alone would flag noise. A MAD of zero gives an
+    infinite z. With fewer than 3 siblings nothing is flagged, since two that differ do not tell which of them is off.
+    Returns outliers in the order of `runs`.
     """
     if z <= 0 or margin < 0:
         raise ValueError(f"outlier limits need z > 0 and margin >= 0, got z={z}, margin={margin}")
@@ -58,5 +58,6 @@ def _judge(run: RunTiming, speeds: Sequence[float], z: float, margin: float) -> 
         return None
     score = deviation / sigma if sigma else float("inf")
     relative = run.tok_s / middle - 1 if middle else float("inf")
-    reason = f"outlier: {run.tok_s:.4g} tok/s is {relative:+.1%} off the median of {len(speeds)} siblings (robust z {score:.1f})"
+    where = f"{relative:+.1%} off the median of {len(speeds)} siblings"
+    reason = f"outlier: {run.tok_s:.4g} tok/s is {where} (robust z {score:.1f})"
     return Outlier(run.run_id, score, relative, reason)

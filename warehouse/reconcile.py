@@ -25,14 +25,14 @@ _LEDGER_SCHEMA = {
 
 @dataclass
 class Findings:
-    """What reconciling found: `restored` rows were missing from the database, `rewritten` files were damaged or missing."""
+    """`restored` rows were missing from the database, `rewritten` files damaged or missing, `lost` runs are gone."""
 
     restored: dict[str, int] = field(default_factory=dict)
     rewritten: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
 
     def messages(self, rebuilt: bool) -> list[tuple[str, str]]:
-        """(level, message) of everything worth an event; in a `rebuilt` database every row is put back, as it should be."""
+        """(level, message) of all worth an event; in a `rebuilt` database every row is put back, as it should be."""
         level = "info" if rebuilt else "warning"
         found = [(level, f"{count} missing {what} put back into the database") for what, count in self.restored.items()]
         found += [("warning", message) for message in self.rewritten]
@@ -83,9 +83,7 @@ def _with_run(table: pa.Table, run_id: str) -> pa.Table:
     return table.append_column("run_id", pa.repeat(pa.scalar(run_id), table.num_rows))
 
 
-def _reconcile_ledger(
-    connection: duckdb.DuckDBPyConnection, ledger: Ledger, table: str, findings: Findings
-) -> None:
+def _reconcile_ledger(connection: duckdb.DuckDBPyConnection, ledger: Ledger, table: str, findings: Findings) -> None:
     rows, kept = ledger.load(table)
     if kept is not None:
         findings.rewritten.append(f"unreadable lines in {table}.jsonl, original kept as {kept.name}")
@@ -98,7 +96,8 @@ def _reconcile_ledger(
         findings.restored[f"rows of {table}"] = len(missing)
     unwritten = stored - by_seq.keys()
     if unwritten:
-        query = connection.sql(f"SELECT * FROM {table} WHERE list_contains(?, seq) ORDER BY seq", params=[sorted(unwritten)])
+        select = f"SELECT * FROM {table} WHERE list_contains(?, seq) ORDER BY seq"
+        query = connection.sql(select, params=[sorted(unwritten)])
         restored = query.to_arrow_table().to_pylist()
         ledger.restore(table, [{**row, "recorded_at": row["recorded_at"].isoformat()} for row in restored])
         findings.rewritten.append(f"{len(restored)} rows missing from {table}.jsonl written again from the database")

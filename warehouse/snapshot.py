@@ -30,10 +30,11 @@ def copy_to_snapshot(database: int, home: Home) -> None:
 
 
 def connect(home: Path | str) -> duckdb.DuckDBPyConnection:
-    """A read-only connection to the latest snapshot; it never blocks the writer. Raises WarehouseError if there is none."""
+    """A read-only connection to the latest snapshot, which never blocks the writer. WarehouseError if there is none."""
     paths = Home(Path(home))
     if not paths.snapshot.exists():
-        raise WarehouseError(f"no results in {paths.root} yet (no {paths.snapshot.name}): submit a spec, or name another home")
+        missing = f"no results in {paths.root} yet (no {paths.snapshot.name})"
+        raise WarehouseError(f"{missing}: submit a spec, or name another home")
     try:
         return _connect_fresh(paths)
     except duckdb.Error as error:

@@ -30,9 +30,9 @@ LEVELS = ("info", "warning", "error")
 class Store:
     """Opens (or creates) the warehouse under `home` for writing; a context manager, safe to call from several threads.
 
-    What is written lands first in durable files under records/ and then in the database, so opening after any crash only
-    has to compare the two; see `reconcile`. Raises WarehouseError where the home cannot be written, another process
-    writes to it, or a newer version wrote it.
+    What is written lands first in durable files under records/ and then in the database, so opening after any crash
+    only has to compare the two; see `reconcile`. Raises WarehouseError where the home cannot be written, another
+    process writes to it, or a newer version wrote it.
     """
 
     def __init__(self, home: Path | str) -> None:
@@ -71,7 +71,8 @@ class Store:
         for level, message in self.findings.messages(rebuilt=fresh):
             self.event(None, level, "reconcile", message)
         if kept_wal is not None and self.findings.restored:
-            self.event(None, "warning", "quarantine", f"write-ahead log did not replay in full, kept as {kept_wal.name}")
+            message = f"write-ahead log did not replay in full, kept as {kept_wal.name}"
+            self.event(None, "warning", "quarantine", message)
         elif kept_wal is not None:
             kept_wal.unlink()
 
@@ -92,7 +93,13 @@ class Store:
             self._lock.release()
 
     def add_experiment(
-        self, name: str, spec_text: str, spec_identity: str, command: str, versions: Mapping[str, Any], git_commit: str | None
+        self,
+        name: str,
+        spec_text: str,
+        spec_identity: str,
+        command: str,
+        versions: Mapping[str, Any],
+        git_commit: str | None,
     ) -> None:
         """Record one submit; the nodes planned next belong to it."""
         row = {"name": name, "spec_identity": spec_identity, "spec_text": spec_text, "command": command}
@@ -192,7 +199,7 @@ class Store:
         self._append("events", [row])
 
     def publish(self) -> None:
-        """Replace the snapshot that readers see by the present state. Raises WarehouseError where it cannot be written."""
+        """Replace the snapshot that readers see by the present state. WarehouseError where it cannot be written."""
         with self._mutex:
             self._checkpoint()
             try:
@@ -245,8 +252,8 @@ def rebuild(home: Path | str) -> dict[str, int]:
     lock.release()
     with Store(paths.root) as store:
         store.publish()
-        counts = {table: f"SELECT count(*) AS n FROM {table}" for table in ("run_records", "samples", "rounds", "events")}
-        return {table: store.query(sql)["n"][0].as_py() for table, sql in counts.items()}
+        tables = ("run_records", "samples", "rounds", "events")
+        return {table: store.query(f"SELECT count(*) AS n FROM {table}")["n"][0].as_py() for table in tables}
 
 
 def _json(value: Mapping[str, Any] | None) -> str | None:

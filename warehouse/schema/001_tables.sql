@@ -1,6 +1,7 @@
--- Base tables. All of them only grow: no row is updated or deleted, no foreign keys (an archived control may be referenced
--- by any number of rows). Times are UTC without zone. Text columns marked JSON hold JSON. Ledger tables (with `seq`) mirror
--- records/<table>.jsonl line for line; run_records, samples and rounds mirror records/<run_id>.parquet.
+-- Base tables. All of them only grow: no row is updated or deleted, no foreign keys (an archived control may be
+-- referenced by any number of rows). Times are UTC without zone. Text columns marked JSON hold JSON. Ledger tables
+-- (with `seq`) mirror records/<table>.jsonl line for line; run_records, samples and rounds mirror
+-- records/<run_id>.parquet.
 
 -- experiments: one row per submit of a spec.
 --   seq            number of the row, also the number of the plan that follows it
@@ -12,8 +13,8 @@
 --   versions       package versions, JSON
 --   git_commit     commit of the code, with +dirty when files were changed
 CREATE TABLE experiments (
-    seq BIGINT, recorded_at TIMESTAMP, name VARCHAR, spec_identity VARCHAR, spec_text VARCHAR, command VARCHAR, versions VARCHAR,
-    git_commit VARCHAR
+    seq BIGINT, recorded_at TIMESTAMP, name VARCHAR, spec_identity VARCHAR, spec_text VARCHAR, command VARCHAR,
+    versions VARCHAR, git_commit VARCHAR
 );
 
 -- node_plans: the nodes of each submitted graph.
@@ -41,8 +42,8 @@ CREATE TABLE node_plans (
 --   message        the failure or other note
 --   summary        figures of the stage, JSON
 CREATE TABLE node_states (
-    seq BIGINT, recorded_at TIMESTAMP, experiment VARCHAR, identity VARCHAR, state VARCHAR, actor VARCHAR, message VARCHAR,
-    summary VARCHAR
+    seq BIGINT, recorded_at TIMESTAMP, experiment VARCHAR, identity VARCHAR, state VARCHAR, actor VARCHAR,
+    message VARCHAR, summary VARCHAR
 );
 
 -- artifacts: directories written by stages.
@@ -55,7 +56,8 @@ CREATE TABLE node_states (
 --   sha256         digest of its contents
 --   summary        figures of the stage, JSON
 CREATE TABLE artifacts (
-    seq BIGINT, recorded_at TIMESTAMP, identity VARCHAR, kind VARCHAR, path VARCHAR, bytes BIGINT, sha256 VARCHAR, summary VARCHAR
+    seq BIGINT, recorded_at TIMESTAMP, identity VARCHAR, kind VARCHAR, path VARCHAR, bytes BIGINT, sha256 VARCHAR,
+    summary VARCHAR
 );
 
 -- archives: runs taken out of the tables; view runs shows them as archived, view outliers lists them.
@@ -84,12 +86,13 @@ CREATE TABLE run_records (
     target VARCHAR, task VARCHAR, method VARCHAR, drafter VARCHAR, verifier VARCHAR, budget INTEGER, floor DOUBLE,
     padded BOOLEAN, temperature DOUBLE, commit_rule VARCHAR, cache VARCHAR, layout VARCHAR, stop VARCHAR,
     generation_length INTEGER, block_length INTEGER,
-    seed BIGINT, attempt INTEGER, status VARCHAR, reason VARCHAR, n_samples INTEGER, split VARCHAR, sample_digest VARCHAR,
-    sample_set VARCHAR, target_digest VARCHAR, floor_setting VARCHAR, limited BOOLEAN, segments INTEGER,
-    device_class VARCHAR, dtype VARCHAR, distribution_preserving BOOLEAN, accuracy DOUBLE, nfe DOUBLE, nfe_answer DOUBLE,
-    tok_s DOUBLE, answer_tok_s DOUBLE, wall_s DOUBLE, warmup_s DOUBLE, accepted_per_round_pooled DOUBLE,
-    accepted_per_round_mean DOUBLE, exact_tie_share DOUBLE, near_tie_share DOUBLE, stale_token_share DOUBLE,
-    stale_position_share DOUBLE, started_at TIMESTAMP, git_commit VARCHAR, versions VARCHAR, extra VARCHAR
+    seed BIGINT, attempt INTEGER, status VARCHAR, reason VARCHAR, n_samples INTEGER, split VARCHAR,
+    sample_digest VARCHAR, sample_set VARCHAR, target_digest VARCHAR, floor_setting VARCHAR, limited BOOLEAN,
+    segments INTEGER, device_class VARCHAR, dtype VARCHAR, distribution_preserving BOOLEAN, accuracy DOUBLE,
+    nfe DOUBLE, nfe_answer DOUBLE, tok_s DOUBLE, answer_tok_s DOUBLE, wall_s DOUBLE, warmup_s DOUBLE,
+    accepted_per_round_pooled DOUBLE, accepted_per_round_mean DOUBLE, exact_tie_share DOUBLE, near_tie_share DOUBLE,
+    stale_token_share DOUBLE, stale_position_share DOUBLE, started_at TIMESTAMP, git_commit VARCHAR, versions VARCHAR,
+    extra VARCHAR
 );
 
 -- samples: one row per decoded sample.

@@ -1,7 +1,7 @@
 -- acceptance_by_block: how well drafts are accepted in each block, pooled over samples and seeds.
 --   experiment           name of the experiment
---   target, task, method, drafter, verifier, budget, floor, padded, temperature, commit_rule, cache, layout, stop   cell
---   generation_length, block_length   cell
+--   target, task, method, drafter, verifier, budget, floor, padded, temperature, commit_rule, cache, layout   cell
+--   stop, generation_length, block_length   cell
 --   device_class         see runs
 --   block                block of the sequence, 0 holds the first generated position
 --   n_seeds              seeds
@@ -26,6 +26,6 @@ SELECT s.experiment, r.target, r.task, r.method, r.drafter, r.verifier, r.budget
     avg(CASE WHEN o.reject_cause = 'budget' THEN 1 ELSE 0 END) FILTER (o.drafted > 0) AS budget_rejects
 FROM selected AS s JOIN runs AS r USING (run_id) JOIN rounds AS o USING (run_id)
 GROUP BY s.experiment, r.target, r.task, r.method, r.drafter, r.verifier, r.budget, r.floor, r.padded, r.temperature,
-    r.commit_rule, r.cache, r.layout, r.stop, r.generation_length, r.block_length, r.device_class, r.split, r.sample_set,
-    o.block
+    r.commit_rule, r.cache, r.layout, r.stop, r.generation_length, r.block_length, r.device_class, r.split,
+    r.sample_set, o.block
 ORDER BY s.experiment, r.target, r.task, r.temperature, r.method, r.budget, o.block;

@@ -9,8 +9,8 @@
 --                     half precision, where the batch shape may turn a near tie
 --   samples           ids of the samples that differ
 CREATE OR REPLACE VIEW audit AS
-SELECT p.run_id, p.control_run_id, p.experiment, p.target, p.task, p.method, p.verifier, p.budget, p.temperature, p.seed,
-    p.dtype, p.tokens_match, p.n_samples, coalesce(p.dtype, 'float32') = 'float32' AS failure,
+SELECT p.run_id, p.control_run_id, p.experiment, p.target, p.task, p.method, p.verifier, p.budget, p.temperature,
+    p.seed, p.dtype, p.tokens_match, p.n_samples, coalesce(p.dtype, 'float32') = 'float32' AS failure,
     (
         SELECT list(s.sample_id ORDER BY s.sample_id) FROM samples AS s
         JOIN samples AS c ON c.run_id = p.control_run_id AND c.sample_id = s.sample_id

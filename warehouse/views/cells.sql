@@ -1,8 +1,9 @@
--- cells: each cell over its seeds. Only ok, unlimited runs count, one per seed. Intervals are two-sided 95 % Student t intervals
---   of the mean over seeds, NULL below two seeds; std is the sample standard deviation, NULL below two seeds.
+-- cells: each cell over its seeds. Only ok, unlimited runs count, one per seed. Intervals are two-sided 95 % Student t
+--   intervals of the mean over seeds, NULL below two seeds; std is the sample standard deviation, NULL below two
+--   seeds.
 --   experiment               name of the experiment
---   target, task, method, drafter, verifier, budget, floor, padded, temperature, commit_rule, cache, layout, stop   cell
---   generation_length, block_length   cell
+--   target, task, method, drafter, verifier, budget, floor, padded, temperature, commit_rule, cache, layout   cell
+--   stop, generation_length, block_length   cell
 --   device_class             see runs
 --   split                    see runs
 --   sample_set               see runs
@@ -37,8 +38,8 @@ WITH members AS (
     JOIN runs AS r ON r.run_id = s.run_id
     LEFT JOIN run_rounds AS rr ON rr.run_id = s.run_id
 ), grouped AS (
-    SELECT owner AS experiment, target, task, method, drafter, verifier, budget, floor, padded, temperature, commit_rule,
-        cache, layout, stop, generation_length, block_length, device_class, split, sample_set,
+    SELECT owner AS experiment, target, task, method, drafter, verifier, budget, floor, padded, temperature,
+        commit_rule, cache, layout, stop, generation_length, block_length, device_class, split, sample_set,
         max(n_samples) AS n_samples, count(*) AS n_seeds, count(*) FILTER (paired) AS n_paired,
         avg(nfe) AS nfe_mean, stddev_samp(nfe) AS nfe_std, count(nfe) AS n_nfe,
         avg(nfe_reduction) AS nfe_reduction_mean, avg(throughput_ratio) AS ratio_mean,
@@ -51,16 +52,17 @@ WITH members AS (
         avg(control_nfe) AS control_nfe_mean, avg(control_nfe_answer) AS control_nfe_answer_mean,
         bool_and(distribution_preserving) AS distribution_preserving
     FROM members
-    GROUP BY owner, target, task, method, drafter, verifier, budget, floor, padded, temperature, commit_rule, cache, layout,
-        stop, generation_length, block_length, device_class, split, sample_digest, sample_set, target_digest
+    GROUP BY owner, target, task, method, drafter, verifier, budget, floor, padded, temperature, commit_rule, cache,
+        layout, stop, generation_length, block_length, device_class, split, sample_digest, sample_set, target_digest
 )
-SELECT g.experiment, target, task, method, drafter, verifier, budget, floor, padded, temperature, commit_rule, cache, layout,
-    stop, generation_length, block_length, device_class, split, sample_set, n_samples, n_seeds, n_paired,
-    nfe_mean, nfe_std, nfe_mean - tn.t * nfe_std / sqrt(n_nfe) AS nfe_low, nfe_mean + tn.t * nfe_std / sqrt(n_nfe) AS nfe_high,
-    nfe_reduction_mean, ratio_mean, ratio_std, ratio_mean - tr.t * ratio_std / sqrt(n_ratio) AS ratio_low,
-    ratio_mean + tr.t * ratio_std / sqrt(n_ratio) AS ratio_high, answer_ratio_mean, tok_s_mean, accuracy_mean, accuracy_std,
-    accuracy_delta_mean, tokens_match_min, accepted_per_round, accepted_per_round_mean, nfe_answer_mean, control_nfe_mean,
-    control_nfe_answer_mean, distribution_preserving
+SELECT g.experiment, target, task, method, drafter, verifier, budget, floor, padded, temperature, commit_rule, cache,
+    layout, stop, generation_length, block_length, device_class, split, sample_set, n_samples, n_seeds, n_paired,
+    nfe_mean, nfe_std, nfe_mean - tn.t * nfe_std / sqrt(n_nfe) AS nfe_low,
+    nfe_mean + tn.t * nfe_std / sqrt(n_nfe) AS nfe_high, nfe_reduction_mean, ratio_mean, ratio_std,
+    ratio_mean - tr.t * ratio_std / sqrt(n_ratio) AS ratio_low,
+    ratio_mean + tr.t * ratio_std / sqrt(n_ratio) AS ratio_high, answer_ratio_mean, tok_s_mean, accuracy_mean,
+    accuracy_std, accuracy_delta_mean, tokens_match_min, accepted_per_round, accepted_per_round_mean, nfe_answer_mean,
+    control_nfe_mean, control_nfe_answer_mean, distribution_preserving
 FROM grouped AS g
 LEFT JOIN t_quantiles AS tn ON tn.df = least(n_nfe - 1, 200)
 LEFT JOIN t_quantiles AS tr ON tr.df = least(n_ratio - 1, 200);

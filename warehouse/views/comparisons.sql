@@ -1,6 +1,6 @@
--- comparisons: one method against another at the same budget, temperature and verifier, seed by seed. Each pair appears in both
---   directions. A verdict is win or loss only when the 95 % t interval of the mean difference over seeds excludes zero and
---   the mean exceeds 5 %; everything else, a single seed included, is a tie.
+-- comparisons: one method against another at the same budget, temperature and verifier, seed by seed. Each pair
+--   appears in both directions. A verdict is win or loss only when the 95 % t interval of the mean difference over
+--   seeds excludes zero and the mean exceeds 5 %; everything else, a single seed included, is a tie.
 --   experiment            name of the experiment
 --   target, task, temperature, budget, verifier, device_class   see runs
 --   commit_rule, cache, layout, stop, generation_length, block_length   see runs
@@ -22,8 +22,8 @@ WITH members AS (
     SELECT s.experiment AS owner, p.* FROM selected AS s JOIN paired AS p USING (run_id) WHERE p.drafter <> 'none'
 ), seeds AS (
     SELECT a.owner, a.target, a.task, a.temperature, a.budget, a.verifier, a.device_class, a.commit_rule, a.cache,
-        a.layout, a.stop, a.generation_length, a.block_length, a.sample_set, a.method, b.method AS other, a.floor, a.padded,
-        b.floor AS other_floor, b.padded AS other_padded, a.seed, a.nfe, b.nfe AS other_nfe,
+        a.layout, a.stop, a.generation_length, a.block_length, a.sample_set, a.method, b.method AS other, a.floor,
+        a.padded, b.floor AS other_floor, b.padded AS other_padded, a.seed, a.nfe, b.nfe AS other_nfe,
         100 * (a.nfe / nullif(b.nfe, 0) - 1) AS nfe_percent,
         100 * (a.throughput_ratio / nullif(b.throughput_ratio, 0) - 1) AS throughput_percent
     FROM members AS a JOIN members AS b

@@ -19,7 +19,8 @@ WITH latest_plan AS (
     SELECT experiment, max(plan) AS plan FROM node_plans GROUP BY experiment
 ), planned AS (
     SELECT experiment, plan, identity, arg_max(kind, seq) AS kind, arg_max(label, seq) AS label,
-        arg_max(upstream, seq) AS upstream, arg_max(params, seq) AS params, min(recorded_at) AS planned_at, min(seq) AS first_seq
+        arg_max(upstream, seq) AS upstream, arg_max(params, seq) AS params, min(recorded_at) AS planned_at,
+        min(seq) AS first_seq
     FROM node_plans JOIN latest_plan USING (experiment, plan) GROUP BY experiment, plan, identity
 ), latest AS (
     SELECT experiment, identity, max_by(struct_pack(state, actor, message, recorded_at), seq) AS now,

@@ -10,7 +10,8 @@
 --   archived_at       when
 CREATE OR REPLACE VIEW outliers AS
 SELECT r.run_id, r.experiment, r.target, r.task, r.method, r.budget, r.temperature, r.seed, r.attempt, r.device_class,
-    r.reason, r.successor, r.tok_s, s.tok_s AS successor_tok_s, r.tok_s / nullif(s.tok_s, 0) - 1 AS relative, a.archived_at
+    r.reason, r.successor, r.tok_s, s.tok_s AS successor_tok_s, r.tok_s / nullif(s.tok_s, 0) - 1 AS relative,
+    a.archived_at
 FROM runs AS r
 JOIN (SELECT run_id, max(recorded_at) AS archived_at FROM archives GROUP BY run_id) AS a ON a.run_id = r.run_id
 LEFT JOIN run_records AS s ON s.run_id = r.successor;

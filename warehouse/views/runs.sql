@@ -1,5 +1,5 @@
--- runs: every run, with archiving applied. One row per cell, seed and attempt; rows are never changed, archiving a run adds
---   a row to archives.
+-- runs: every run, with archiving applied. One row per cell, seed and attempt; rows are never changed, archiving a run
+--   adds a row to archives.
 --   run_id                      first 16 digits of the identity and the attempt
 --   experiment                  the experiment that ran it first
 --   identity                    hash of all that determines the run's output
@@ -56,8 +56,8 @@ WITH archived AS (
     SELECT run_id, arg_max(reason, seq) AS reason, arg_max(successor, seq) AS successor FROM archives GROUP BY run_id
 )
 SELECT r.run_id, r.experiment, r.identity,
-    r.target, r.task, r.method, r.drafter, r.verifier, r.budget, r.floor, r.padded, r.temperature, r.commit_rule, r.cache,
-    r.layout, r.stop, r.generation_length, r.block_length,
+    r.target, r.task, r.method, r.drafter, r.verifier, r.budget, r.floor, r.padded, r.temperature, r.commit_rule,
+    r.cache, r.layout, r.stop, r.generation_length, r.block_length,
     r.seed, r.attempt, CASE WHEN a.run_id IS NULL THEN r.status ELSE 'archived' END AS status,
     coalesce(a.reason, r.reason) AS reason, a.successor, r.n_samples, r.split, r.sample_digest, r.sample_set,
     r.target_digest, r.floor_setting, r.limited, r.segments, r.device_class, r.dtype, r.distribution_preserving,

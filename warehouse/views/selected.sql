@@ -1,13 +1,14 @@
--- selected: which run stands for each experiment, cell, sample set, device class and seed in the tables: ok, not limited,
---   the latest. An experiment owns the runs of its latest plan that has results, whoever ran them first; runs of
---   experiments that were never planned belong to the experiment they name.
+-- selected: which run stands for each experiment, cell, sample set, device class and seed in the tables: ok, not
+--   limited, the latest. An experiment owns the runs of its latest plan that has results, whoever ran them first; runs
+--   of experiments that were never planned belong to the experiment they name.
 --   experiment   name of the experiment
 --   run_id       the run
 CREATE OR REPLACE VIEW selected AS
 WITH usable AS (
     SELECT * FROM runs WHERE status = 'ok' AND NOT limited
 ), shown AS (
-    SELECT p.experiment, max(p.plan) AS plan FROM node_plans AS p JOIN usable AS u USING (identity) GROUP BY p.experiment
+    SELECT p.experiment, max(p.plan) AS plan FROM node_plans AS p JOIN usable AS u USING (identity)
+    GROUP BY p.experiment
 ), members AS (
     SELECT DISTINCT p.experiment, p.identity FROM node_plans AS p JOIN shown USING (experiment, plan)
     UNION

@@ -22,7 +22,8 @@ SELECT p.run_id, p.experiment, p.target, p.task, p.method, p.budget, p.temperatu
         ) THEN 'its controls ran on another device class'
         WHEN NOT EXISTS (
             SELECT 1 FROM controls AS c WHERE c.target = p.target AND c.task = p.task AND c.temperature = p.temperature
-                AND c.seed = p.seed AND c.device_class IS NOT DISTINCT FROM p.device_class AND c.sample_set = p.sample_set
+                AND c.seed = p.seed AND c.device_class IS NOT DISTINCT FROM p.device_class
+                AND c.sample_set = p.sample_set
                 AND c.sample_digest IS NOT DISTINCT FROM p.sample_digest
         ) THEN 'its controls decoded other samples'
         ELSE 'its controls differ in length, cache, commit rule, stop rule or target weights'
