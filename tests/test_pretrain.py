@@ -26,7 +26,7 @@ from workers.tasks import get_task
 
 PACKAGED = Path(__file__).parents[1] / "workers/targets/tiny-sdar"
 TINY = dict(
-    steps=6, rows=2, layers=1, width=32, heads=2, intermediate=32, vocab_size=400, max_positions=512, warmup=2,
+    steps=6, rows=2, layers=1, width=32, heads=2, intermediate=32, vocab_size=400, max_positions=512, warmup=2, second_phase=3,
     tokenizer_samples=20, checkpoint_every=2, check_every=4, check_samples=1, final_samples=2,
 )  # fmt: skip
 
@@ -86,7 +86,7 @@ def test_rows_hold_training_problems_with_the_answer_as_label():
 
 
 def test_small_blocks_come_only_at_first():
-    settings = PretrainSettings(steps=100, small_share=0.2)
+    settings = PretrainSettings(steps=100, small_until=20)
     assert [step for step in range(100) if small_blocks(settings, step)] == list(range(0, 20, 2))
 
 

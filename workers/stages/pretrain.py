@@ -29,10 +29,13 @@ SMALL_BLOCK = 4
 
 @dataclass(frozen=True)
 class PretrainSettings:
-    """Everything that decides the weights. `small_share`: part of the run in which every second step has blocks of 4."""
+    """Everything that decides the weights.
+
+    Until step `small_until` every second step has blocks of 4. At step `second_phase` the mix of rows turns to arithmetic.
+    """
 
     embedded: str = "tiny-sdar"
-    steps: int = 4000
+    steps: int = 3200
     seed: int = 0
     rows: int = 20
     layers: int = 5
@@ -45,7 +48,8 @@ class PretrainSettings:
     muon_lr: float = 0.02
     adam_lr: float = 3e-3
     warmup: int = 100
-    small_share: float = 0.35
+    small_until: int = 1190
+    second_phase: int = 1400
     tokenizer_samples: int = 3000
     checkpoint_every: int = 200
     check_every: int = 600
@@ -73,7 +77,7 @@ def learning_rate(settings: PretrainSettings, step: int) -> float:
 
 def small_blocks(settings: PretrainSettings, step: int) -> bool:
     """Small blocks give conditionals close to autoregression, which teach copying and arithmetic faster."""
-    return step < settings.small_share * settings.steps and step % 2 == 0
+    return step < settings.small_until and step % 2 == 0
 
 
 def new_model(settings: PretrainSettings, vocab_size: int) -> Transformer:
@@ -99,26 +103,22 @@ def new_model(settings: PretrainSettings, vocab_size: int) -> Transformer:
     return model
 
 
-def backward(model: Transformer, batch: Batch, share: float) -> tuple[float, int, int]:
-    """Add the gradient of `share` times the mean cross-entropy; returns (loss, correct, masked tokens)."""
-    selected = batch.labels >= 0
-    logits = model(batch.tokens, batch.positions, batch.attention, select=selected).float()
-    labels = batch.labels[selected]
-    loss = F.cross_entropy(logits, labels)
-    (loss * share).backward()
-    return loss.item(), int((logits.argmax(dim=-1) == labels).sum()), labels.numel()
-
-
-def train_step(model: Transformer, batches: list[Batch]) -> tuple[float, float]:
-    """Gradients of one step; returns the mean loss and the masked-token accuracy."""
-    total = sum(int((batch.labels >= 0).sum()) for batch in batches)
-    loss, correct = 0.0, 0
-    for batch in batches:
-        share = int((batch.labels >= 0).sum()) / total
-        part, right, _ = backward(model, batch, share)
-        loss += part * share
-        correct += right
-    return loss, correct / total
+def train_step(model: Transformer, batches: list[Batch]) -> dict[str, float]:
+    """Gradients of the weighted mean cross-entropy of one step; returns loss and accuracies of the masked tokens."""
+    selected = [batch.labels >= 0 for batch in batches]
+    counts = [int(chosen.sum()) for chosen in selected]
+    total = sum(batch.weight * count for batch, count in zip(batches, counts))
+    loss, right, seen = 0.0, {}, {}
+    for batch, chosen, count in zip(batches, selected, counts):
+        logits = model(batch.tokens, batch.positions, batch.attention, select=chosen).float()
+        labels = batch.labels[chosen]
+        part = F.cross_entropy(logits, labels, reduction="sum") * (batch.weight / total)
+        part.backward()
+        loss += part.item()
+        name = "masked_token_accuracy" if batch.weight == 1 else "drill_accuracy"
+        right[name] = right.get(name, 0) + int((logits.argmax(dim=-1) == labels).sum())
+        seen[name] = seen.get(name, 0) + count
+    return {"loss": loss, **{name: right[name] / seen[name] for name in right}}
 
 
 def save_checkpoint(path: Path, optimizer: MuonAdamW, settings: PretrainSettings, step: int, seconds: float) -> None:
@@ -168,7 +168,7 @@ def run(params: dict, inputs: dict, out: Path, session) -> dict:
     first, spent = load_checkpoint(checkpoint, optimizer, settings)
     corpus = Corpus(tokenizer, stop_id, mask_id, settings.seed)
     began = time.perf_counter() - spent
-    figures = {"loss": math.nan, "masked_token_accuracy": math.nan}
+    figures: dict[str, float] = {}
 
     def held_out(split: str, count: int) -> dict[str, float]:
         finished = finished_model(optimizer, model.config)
@@ -177,11 +177,12 @@ def run(params: dict, inputs: dict, out: Path, session) -> dict:
 
     for step in range(first, settings.steps):
         small = small_blocks(settings, step)
-        loss, accuracy = train_step(model, corpus.batches(step, settings.rows, SMALL_BLOCK if small else WINDOW))
+        block = SMALL_BLOCK if small else WINDOW
+        batches = corpus.batches(step, settings.rows, block, second_phase=step >= settings.second_phase)
+        fresh = train_step(model, batches)
         optimizer.step(step + 1, learning_rate(settings, step))
         if not small:
-            for key, value in (("loss", loss), ("masked_token_accuracy", accuracy)):
-                figures[key] = value if math.isnan(figures[key]) else 0.98 * figures[key] + 0.02 * value
+            figures |= {key: 0.98 * figures.get(key, value) + 0.02 * value for key, value in fresh.items()}
         done = step + 1
         if done % settings.checkpoint_every == 0:
             save_checkpoint(checkpoint, optimizer, settings, done, time.perf_counter() - began)

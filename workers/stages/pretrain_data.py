@@ -6,6 +6,7 @@ copy sees the clean blocks before b and itself; the clean copy is block-causal a
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,21 +15,32 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from workers.tasks import TASKS
+from workers.tasks.tiny_math import step as arithmetic_step
 
 WINDOW = 32
 MIN_RATE, MAX_RATE = 0.05, 0.95
 FULL_MASK_SHARE = 0.1
 FILLER_SHARE = 0.12
+# Rows of the two phases, in turn. The second turns to what is learnt last: arithmetic.
+FIRST_MIX = ("tiny-code", "tiny-math")
+DRILL = "drill"
+SECOND_MIX = ("tiny-math", DRILL, "tiny-math", "tiny-code", "tiny-math", DRILL, "tiny-math", DRILL, "tiny-math", "tiny-code")
+DRILL_WINDOWS = 3
+DRILL_WEIGHT = 4.0
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows of one shape; tokens [N, Q], positions [Q], labels [N, Q] with -1 where no loss is taken."""
+    """Rows of one shape; tokens [N, Q], positions [Q], labels [N, Q] with -1 where no loss is taken.
+
+    `weight`: how much a label counts in the loss.
+    """
 
     tokens: Tensor
     positions: Tensor
     labels: Tensor
     attention: TwoCopyAttention
+    weight: float
 
 
 class TwoCopyAttention:
@@ -72,29 +84,56 @@ class Corpus:
 
     def __init__(self, tokenizer: Tokenizer, stop_id: int, mask_id: int, seed: int):
         self.tokenizer, self.stop_id, self.mask_id, self.seed = tokenizer, stop_id, mask_id, seed
-        self.tasks = [TASKS[name] for name in sorted(TASKS)]
 
-    def batches(self, step: int, rows: int, block: int) -> list[Batch]:
+    def batches(self, step: int, rows: int, block: int, second_phase: bool = False) -> list[Batch]:
         """Step `step` as one batch for each shape of row."""
         rng = np.random.default_rng([self.seed, step])
+        mix = SECOND_MIX if second_phase else FIRST_MIX
         groups: dict[tuple[int, int], list] = {}
+        drills = []
         for number in range(step * rows, (step + 1) * rows):
-            task = self.tasks[number % len(self.tasks)]
-            sample = task.samples("train", number // len(self.tasks), 1)[0]
+            kind = mix[number % len(mix)]
+            if kind == DRILL:
+                drills.append(self._drill(number))
+                continue
+            # The second phase takes every number once; the first has used half as many of each task.
+            sample = TASKS[kind].samples("train", number if second_phase else number // len(mix), 1)[0]
             prompt = self.tokenizer.encode(sample.prompt).ids
             tokens = prompt + self.tokenizer.encode(sample.reference["solution"]).ids + [self.stop_id]
             windows = -(-len(tokens) // WINDOW) + filler_windows(rng)
             tokens += [self.stop_id] * (windows * WINDOW - len(tokens))
             first = len(prompt) // WINDOW
             groups.setdefault((first, windows), []).append((np.array(tokens), len(prompt)))
-        return [self._batch(rng, first, windows, block, groups[first, windows]) for first, windows in sorted(groups)]
+        batches = []
+        for (first, windows), members in sorted(groups.items()):
+            pairs = [masked_pair(rng, windows - first, prompt - first * WINDOW, second_phase) for _, prompt in members]
+            batches.append(self._batch(first, windows, block, [row for row, _ in members], pairs))
+        if drills:
+            pairs = [split_results(rng, results) for _, results in drills]
+            batches.append(self._batch(0, DRILL_WINDOWS, block, [row for row, _ in drills], pairs, DRILL_WEIGHT))
+        return batches
 
-    def _batch(self, rng: np.random.Generator, first: int, windows: int, block: int, rows: list) -> Batch:
+    def _drill(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """Sums and products as the solutions write them, back to back: tokens, and bool where a result stands."""
+        rng = random.Random(f"{self.seed}/{number}")
+        tokens: list[int] = []
+        results: list[bool] = []
+        while len(tokens) < DRILL_WINDOWS * WINDOW:
+            value = rng.choice((rng.randint(3, 20), rng.randint(1, 60)))
+            _, operation, after = arithmetic_step(rng, value)
+            question = self.tokenizer.encode(f" so {value} {operation} =").ids
+            answer = self.tokenizer.encode(f" {after}").ids
+            tokens += question + answer + self.tokenizer.encode(".").ids
+            results += [False] * len(question) + [True] * len(answer) + [False]
+        return np.array(tokens[: DRILL_WINDOWS * WINDOW]), np.array(results[: DRILL_WINDOWS * WINDOW])
+
+    def _batch(self, first: int, windows: int, block: int, rows: list, pairs: list, weight: float = 1.0) -> Batch:
+        """Rows of clean tokens [windows * WINDOW] under their pairs of masks over the windows from `first` on."""
         clean = windows * WINDOW - block
         start = first * WINDOW
         tokens, labels = [], []
-        for row, prompt in rows:
-            masks = np.stack([m for m in masked_pair(rng, windows - first, prompt - start)])
+        for row, pair in zip(rows, pairs):
+            masks = np.stack(pair)
             noisy = np.where(masks, self.mask_id, row[start:])
             tokens.append(np.concatenate([noisy.reshape(-1), row[:clean]]))
             labels.append(np.concatenate([np.where(masks, row[start:], -1).reshape(-1), np.full(clean, -1)]))
@@ -105,6 +144,7 @@ class Corpus:
             torch.from_numpy(positions),
             torch.from_numpy(np.stack(labels)),
             TwoCopyAttention(first, windows, block),
+            weight,
         )
 
 
@@ -115,15 +155,22 @@ def filler_windows(rng: np.random.Generator) -> int:
     return int(rng.integers(1, 4) if rng.random() < 0.95 else rng.integers(4, 9))
 
 
-def masked_pair(rng: np.random.Generator, windows: int, prompt_tail: int) -> tuple[np.ndarray, np.ndarray]:
+def masked_pair(
+    rng: np.random.Generator, windows: int, prompt_tail: int, late_first: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
     """Masks of the two noisy copies, bool [windows * WINDOW]: complements, except where a window starts fully masked.
 
     Half of the windows lose their late positions first, as in decoding, where early positions tend to be committed first.
+    With `late_first` they do so in both copies: a complement would show the solution's end and hide its beginning.
     """
     first, second = (np.zeros((windows, WINDOW), dtype=bool) for _ in range(2))
     for window in range(windows):
         free = np.arange(prompt_tail if window == 0 else 0, WINDOW)
-        chosen = choose(rng, len(free))
+        if late_first and rng.random() < 0.5:
+            first[window, free] = choose(rng, len(free), rng.uniform(1, 6))
+            second[window, free] = choose(rng, len(free), rng.uniform(1, 6))
+            continue
+        chosen = choose(rng, len(free), rng.uniform(0, 3) if rng.random() < 0.5 else 0.0)
         if rng.random() < FULL_MASK_SHARE:
             first[window, free] = True
             second[window, free] = chosen
@@ -133,11 +180,16 @@ def masked_pair(rng: np.random.Generator, windows: int, prompt_tail: int) -> tup
     return first.reshape(-1), second.reshape(-1)
 
 
-def choose(rng: np.random.Generator, free: int) -> np.ndarray:
-    """A random subset of `free` positions, bool, of a uniform rate."""
-    slope = rng.uniform(0, 3) if rng.random() < 0.5 else 0.0
+def choose(rng: np.random.Generator, free: int, slope: float) -> np.ndarray:
+    """A random subset of `free` positions, bool, of a uniform rate; the larger the slope, the later the positions."""
     keys = rng.random(free) + slope * np.arange(free) / max(free, 1)
     count = int(np.clip(round(rng.uniform(MIN_RATE, MAX_RATE) * free), min(1, free), free))
     chosen = np.zeros(free, dtype=bool)
     chosen[np.argsort(keys)[free - count :]] = True
     return chosen
+
+
+def split_results(rng: np.random.Generator, results: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Masks of a drill's two copies: each result in one of them, nothing else."""
+    first = results & (rng.random(len(results)) < 0.5)
+    return first, results & ~first
