@@ -9,6 +9,7 @@ import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +22,7 @@ from pipeline.report.page import file_name
 from warehouse import Store
 from workers.errors import UserError
 
+SMALL = dict(methods=("spot",), budgets=(8,), seeds=(0,), temperatures=(0.0,), tasks=("tiny-math",), samples=1)
 HOSTILE = "</td></pre><script>alert('x')</script><img src=x onerror=alert(1)> & ' \" 日本 {{ 7 * 7 }}"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -52,6 +54,22 @@ class Page(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._cell:
             self.tables[-1][-1][-1] += data
+
+
+def run_of(method: str, budget: int, samples: int, **options: object) -> tuple[dict, pa.Table, pa.Table]:
+    """A run on tiny-math at T = 0 with seed 0, as `build_home` would write it."""
+    return make_run(
+        "synthetic",
+        method,
+        budget,
+        0.0,
+        "tiny-math",
+        0,
+        samples=samples,
+        device="Example CPU, 1 thread",
+        output="",
+        **options,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -130,25 +148,13 @@ def test_every_figure_is_there(page: str) -> None:
 def test_findings_are_computed(page: str, home: Path) -> None:
     with warehouse.connect(home) as connection:
         runs = connection.execute("SELECT count(*) FROM paired WHERE method <> 'control'").fetchone()[0]
-    assert "spot needs the fewest target forwards in 8 of 8 settings" in page
+    assert "spot needs the fewest target forwards in 8 of 8 settings (task, temperature and budget):" in page
     assert f"All {runs} runs of exact methods" in page
     assert "made on a CPU" in page
 
 
 def test_hostile_text_is_shown_not_run(tmp_path: Path) -> None:
-    home = build_home(
-        tmp_path,
-        HOSTILE,
-        methods=("spot",),
-        budgets=(8,),
-        seeds=(0,),
-        temperatures=(0.0,),
-        tasks=("tiny-math",),
-        samples=1,
-        device=HOSTILE,
-        output=HOSTILE,
-        failed=HOSTILE,
-    )
+    home = build_home(tmp_path, HOSTILE, **SMALL, device=HOSTILE, output=HOSTILE, failed=HOSTILE)
     path = write_report(home, HOSTILE)
     assert path.parent == home / "reports"
     text = path.read_text("utf-8")
@@ -162,19 +168,8 @@ def test_hostile_text_is_shown_not_run(tmp_path: Path) -> None:
 
 
 def test_partial_data_says_what_is_missing(tmp_path: Path) -> None:
-    home = build_home(
-        tmp_path,
-        methods=("spot", "chain"),
-        budgets=(8,),
-        seeds=(0,),
-        temperatures=(0.0,),
-        tasks=("tiny-math",),
-        samples=1,
-        control=False,
-        artifacts=False,
-        waiting=2,
-        failed="out of memory",
-    )
+    grid = {**SMALL, "methods": ("spot", "chain")}
+    home = build_home(tmp_path, **grid, control=False, artifacts=False, waiting=2, failed="out of memory")
     text = write_report(home, "synthetic").read_text("utf-8")
     for sentence in (
         "not finished: 2 of 5 nodes are done",
@@ -196,29 +191,14 @@ def test_nothing_run_yet(tmp_path: Path) -> None:
 
 
 def test_broken_exactness_is_the_headline_and_archived_runs_are_listed(tmp_path: Path) -> None:
-    grid = dict(methods=("spot",), budgets=(8,), seeds=(0, 1), temperatures=(0.0,), tasks=("tiny-math",), samples=2)
-    home = build_home(tmp_path, **grid)
+    home = build_home(tmp_path, **{**SMALL, "seeds": (0, 1), "samples": 2})
     with Store(home) as store:
-        run, samples, rounds = make_run(
-            "synthetic", "spot", 8, 0.0, "tiny-math", 0, samples=2, device="Example CPU, 1 thread", output="", attempt=1
-        )
+        run, samples, rounds = run_of("spot", 8, samples=2, attempt=1)
         tokens = samples["tokens"].to_pylist()
         tokens[1][5] += 1
         samples = samples.set_column(samples.column_names.index("tokens"), "tokens", [tokens])
         store.add_run(run, samples, rounds)
-        control, samples, rounds = make_run(
-            "synthetic",
-            "control",
-            0,
-            0.0,
-            "tiny-math",
-            0,
-            samples=2,
-            device="Example CPU, 1 thread",
-            output="",
-            attempt=1,
-            speed=1.25,
-        )
+        control, samples, rounds = run_of("control", 0, samples=2, attempt=1, speed=1.25)
         store.add_run(control, samples, rounds)
         first = f"{identity('control', 0, 0.0, 'tiny-math', 0)[:16]}-0"
         store.archive_run(first, "re-timed after a long stretch", control["run_id"])
@@ -232,11 +212,9 @@ def test_broken_exactness_is_the_headline_and_archived_runs_are_listed(tmp_path:
 
 
 def test_limited_runs_stay_out_and_are_counted(tmp_path: Path) -> None:
-    home = build_home(
-        tmp_path, methods=("spot",), budgets=(8,), seeds=(0,), temperatures=(0.0,), tasks=("tiny-math",), samples=1
-    )
+    home = build_home(tmp_path, **SMALL)
     with Store(home) as store:
-        run, samples, rounds = make_run("synthetic", "chain", 8, 0.0, "tiny-math", 0, samples=1, device="x", output="")
+        run, samples, rounds = run_of("chain", 8, samples=1)
         store.add_run({**run, "limited": True}, samples, rounds)
         store.publish()
     text = write_report(home, "synthetic").read_text("utf-8")
@@ -244,15 +222,33 @@ def test_limited_runs_stay_out_and_are_counted(tmp_path: Path) -> None:
     assert "chain" not in [cell for table in Page(text).tables for row in table for cell in row]
 
 
+def test_a_score_that_differs_on_the_same_tokens_is_named(tmp_path: Path) -> None:
+    home = build_home(tmp_path, **{**SMALL, "methods": (), "samples": 2})
+    run, samples, rounds = run_of("spot", 8, samples=2)
+    flipped = [not value for value in samples["correct"].to_pylist()]
+    samples = samples.set_column(samples.column_names.index("correct"), "correct", [flipped])
+    with Store(home) as store:
+        store.plan_nodes("synthetic", [{"identity": run["identity"], "kind": "evaluate", "label": "spot"}])
+        store.add_run(run, samples, rounds)
+        store.publish()
+    assert "although the tokens are the same: 2 samples of tiny-math" in markdown_summary(home, "synthetic")
+
+
+def test_runs_of_an_earlier_plan_are_called_that(tmp_path: Path) -> None:
+    home = build_home(tmp_path, **{**SMALL, "methods": ()})
+    assert "belong to an earlier one" not in markdown_summary(home, "synthetic")
+    with Store(home) as store:
+        store.add_experiment("synthetic", "changed", "changed", "submit", {}, None)
+        store.plan_nodes("synthetic", [{"identity": "new", "kind": "evaluate", "label": "new"}])
+        store.publish()
+    assert "belong to an earlier one" in markdown_summary(home, "synthetic")
+
+
 def test_unreadable_artifact_is_named(tmp_path: Path) -> None:
-    home = build_home(
-        tmp_path, methods=("spot",), budgets=(8,), seeds=(0,), temperatures=(0.0,), tasks=("tiny-math",), samples=1
-    )
+    home = build_home(tmp_path, **SMALL)
     curve = home / "artifacts" / identity("train") / "curve.json"
     curve.write_text('[{"epoch": 1')
-    assert "curve.json of node train cannot be read (not valid JSON)" in write_report(home, "synthetic").read_text(
-        "utf-8"
-    )
+    assert "curve.json of node train cannot be read (not valid JSON)" in markdown_summary(home, "synthetic")
     curve.unlink()
     assert "curve.json of node train cannot be read (No such file" in write_report(home, "synthetic").read_text("utf-8")
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import duckdb
 
 Row = Mapping[str, Any]
-BRIEF = ("nodes", "cells", "exactness", "differing")
+BRIEF = ("nodes", "cells", "exactness", "differing", "rescored")
 DETAIL = ("paired", "symptoms", "acceptance", "timing", "comparisons", "archived", "drift", "unpaired", "events")
 
 
@@ -38,6 +38,7 @@ class ReportData:
     paired: list[Row]
     exactness: list[Row]
     differing: list[Row]
+    rescored: list[Row]
     symptoms: list[Row]
     acceptance: list[Row]
     timing: list[Row]

@@ -10,6 +10,7 @@ from typing import Any
 from pipeline.report.data import ReportData, Row
 from pipeline.report.numbers import percent
 from pipeline.report.shape import CONTROL, SETTING
+from pipeline.report.style import method_rank
 
 CPU_NOTE = (
     "These runs were made on a CPU, where a replica of the block is not free as it nearly is on a GPU: verifying nine "
@@ -38,6 +39,8 @@ def gaps(data: ReportData) -> list[str]:
             f"The experiment is not finished: {states['done']} of {len(data.nodes)} nodes are done, "
             f"{states['running']} running, {states['planned']} waiting. Everything below is of the runs so far."
         )
+    if data.experiment["stale"]:
+        found.append("The latest submit has no runs yet: those shown belong to an earlier one of the same name.")
     if states["failed"]:
         found.append(f"{_count(states['failed'], 'node')} failed; the causes are listed below.")
     if states["cancelled"]:
@@ -60,6 +63,13 @@ def gaps(data: ReportData) -> list[str]:
             f"{_count(len(names), 'cell')} without a control over the same samples, seed and device, "
             f"so without cut and ratio: {', '.join(names[:4])}{more}."
         )
+    if data.rescored:
+        tasks = ", ".join(row["task"] for row in data.rescored)
+        count = _count(sum(row["samples"] for row in data.rescored), "sample")
+        found.append(
+            f"Scored unlike the control's although the tokens are the same: {count} of {tasks}. The scorer is not reliable "
+            "on this machine (a time limit, perhaps), and neither is the accuracy shown here."
+        )
     if all(row["n_seeds"] < 2 for row in data.cells):
         found.append("One seed only: there is no spread, and no difference between methods can be called a win.")
     if not data.curves:
@@ -74,24 +84,31 @@ def on_cpu(device_class: str | None) -> bool:
 
 def _forwards(data: ReportData) -> list[str]:
     contests = _contests(data.cells, "nfe")
-    best, wins = _winner(contests)
+    best = _fewest(contests)
     if best is None:
         return []
     ours = [row for rows in contests for row in rows if row["method"] == best]
+    ahead = [rows for rows in contests if best in _leaders(rows)]
+    shared = sum(len(_leaders(rows)) > 1 for rows in ahead)
     cuts = [row["nfe_reduction"] for row in ours if row["nfe_reduction"]]
+    settings = (
+        f"{len(ahead)} of {len(contests)} settings (task, temperature and budget{f'; {shared} shared' * (shared > 0)})"
+    )
     than = f": {_range(cuts, 1)} times fewer than the draft-free control" if cuts else ""
-    settings = f"{wins} of {len(contests)} settings (task, temperature and budget)"
     found = [f"{best} needs the fewest target forwards in {settings}{than}."]
-    margins: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    margins: dict[int, list[float]] = defaultdict(list)
+    rivals = set()
     for rows in contests:
         own = [row for row in rows if row["method"] == best]
         others = [row for row in rows if row["drafter"] != ours[0]["drafter"]]
         if own and others:
             other = min(others, key=lambda row: row["nfe"])
-            margins[other["method"]][other["budget"]].append(100 * (1 - own[0]["nfe"] / other["nfe"]))
-    for other, by_budget in sorted(margins.items()):
-        parts = ", ".join(f"{_range(values, 0)} % at D{budget}" for budget, values in sorted(by_budget.items()))
-        found.append(f"Where {other} is the best other drafter, {best} needs fewer forwards by {parts}.")
+            rivals.add(other["method"])
+            margins[other["budget"]].append(100 * (1 - own[0]["nfe"] / other["nfe"]))
+    if margins:
+        parts = ", ".join(f"{_range(values, 0)} % at D{budget}" for budget, values in sorted(margins.items()))
+        names = ", ".join(sorted(rivals))
+        found.append(f"Against the best other drafter of each setting ({names}), {best} saves forwards: {parts}.")
     return found
 
 
@@ -128,7 +145,7 @@ def _exactness(data: ReportData) -> list[str]:
 
 
 def _after_the_answer(data: ReportData) -> list[str]:
-    best, _ = _winner(_contests(data.cells, "nfe"))
+    best = _fewest(_contests(data.cells, "nfe"))
     shares = [row["cut_answer_share"] for row in data.cells if row["method"] == best]
     after = [100 * (1 - share) for share in shares if share is not None]
     if not after:
@@ -151,10 +168,16 @@ def _order_model(data: ReportData) -> list[str]:
     return found
 
 
-def _winner(contests: list[list[Row]]) -> tuple[str | None, int]:
-    """The method that has the lowest NFE most often, and how often."""
-    winners = Counter(min(rows, key=lambda row: row["nfe"])["method"] for rows in contests)
-    return winners.most_common(1)[0] if winners else (None, 0)
+def _leaders(rows: list[Row]) -> set[str]:
+    """The methods with the fewest forwards, more than one where they are level."""
+    least = min(row["nfe"] for row in rows)
+    return {row["method"] for row in rows if row["nfe"] <= least * (1 + 1e-9)}
+
+
+def _fewest(contests: list[list[Row]]) -> str | None:
+    """The method that leads most often; of several, the one that comes first in every table."""
+    leads = Counter(method for rows in contests for method in _leaders(rows))
+    return min(leads, key=lambda method: (-leads[method], method_rank(method)), default=None)
 
 
 def _contests(cells: list[Row], column: str) -> list[list[Row]]:
@@ -168,7 +191,7 @@ def _contests(cells: list[Row], column: str) -> list[list[Row]]:
 
 def _range(values: Iterable[float], digits: int, unit: str = "") -> str:
     present = list(values)
-    low, high = f"{min(present):.{digits}f}", f"{max(present):.{digits}f}"
+    low, high = (f"{value:.{digits}f}".replace("-", "−") for value in (min(present), max(present)))
     return f"{low}{unit}" if low == high else f"{low}{' to ' if min(present) < 0 else '–'}{high}{unit}"
 
 

@@ -22,7 +22,16 @@ def percent(value: float | None) -> str:
 
 def signed(value: float | None) -> str:
     """With its sign and one digit; a true minus, as wide as the plus."""
-    return MISSING if value is None else f"{value:+.1f}".replace("-", "−")
+    if value is None:
+        return MISSING
+    text = f"{value:+.1f}".replace("-", "−")
+    return "0.0" if text[1:] == "0.0" else text
+
+
+def interval(least: float | None, most: float | None) -> str:
+    """Two signed values, once if they print alike."""
+    low, high = signed(least), signed(most)
+    return low if low == high else f"{low} to {high}"
 
 
 def spread(value: float | None, digits: int) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from pipeline.report.data import Artifact, ReportData, Row
 from pipeline.report.figures import build_figures
 from pipeline.report.findings import gaps, headlines
-from pipeline.report.numbers import moment, number, percent, signed, span, spread
+from pipeline.report.numbers import interval, moment, number, percent, signed, span, spread
 from pipeline.report.shape import CONTROL, main_tables
 from pipeline.report.style import assign_styles, css_variables, method_rank
 
@@ -47,7 +47,14 @@ def render(data: ReportData) -> str:
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    environment.filters |= {"number": number, "percent": percent, "signed": signed, "span": span, "moment": moment}
+    environment.filters |= {
+        "number": number,
+        "percent": percent,
+        "signed": signed,
+        "interval": interval,
+        "span": span,
+        "moment": moment,
+    }
     environment.filters |= {"spread": spread, "mark": lambda rank: {1: "best", 2: "second"}.get(rank, "")}
     environment.globals["css_variables"] = css_variables
     figures = build_figures(data)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from pipeline.report.style import INK, RULE, Style, themed
@@ -39,12 +40,19 @@ def lines(
     x_ticks: Sequence[float] | None = None,
     from_zero: bool = True,
 ) -> str:
-    """Lines with markers and error bars; `reference` is a dashed horizontal line."""
+    """Lines with markers and error bars; `reference` is a dashed horizontal line.
+
+    With a single `x_ticks` there are no lines, and the points are put side by side above it.
+    """
+    drawn = series
+    if x_ticks is not None and len(x_ticks) == 1:
+        places = [0.12 * (index - (len(series) - 1) / 2) for index in range(len(series))]
+        drawn = [replace(one, x=[place] * len(one.x)) for one, place in zip(series, places, strict=True)]
 
     def draw(axes: Axes) -> None:
         if reference is not None:
             axes.axhline(reference, color=INK, linewidth=1, linestyle=(0, (4, 3)), alpha=0.6)
-        for one in series:
+        for one in drawn:
             axes.plot(
                 one.x,
                 one.y,
@@ -59,10 +67,13 @@ def lines(
                 x, y, error = zip(*bars, strict=True)
                 axes.errorbar(x, y, yerr=error, fmt="none", ecolor=one.style.light, elinewidth=1, capsize=2.5)
         if x_ticks is not None:
-            axes.set_xticks(list(x_ticks), [f"{tick:g}" for tick in x_ticks])
-        axes.margins(y=0.12)
+            places = x_ticks if len(x_ticks) > 1 else [0]
+            axes.set_xticks(list(places), [f"{tick:g}" for tick in x_ticks])
+        if drawn is not series:
+            axes.set_xlim(-0.6, 0.6)
         if from_zero:
-            axes.set_ylim(bottom=0)
+            highest = max(y + (e or 0) for one in drawn for y, e in zip_longest(one.y, one.error))
+            axes.set_ylim(0, 1.08 * max(highest, reference or 0))
         axes.set_xlabel(x_label)
         axes.set_ylabel(y_label)
         axes.grid(axis="y", color=RULE, linewidth=0.8)
