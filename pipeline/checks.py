@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from pipeline import facts, grid
+from pipeline import checks_data, facts, grid
 from pipeline.names import VERIFIERS, unknown
 from pipeline.settings import BUILT_IN, Exclude
-from pipeline.yaml_source import KeyPath, Problem, Source
+from pipeline.yaml_source import Finding, Problem, Source, item_path
 
 if TYPE_CHECKING:
     from pipeline.spec import Spec
-
-Finding = tuple[KeyPath, str]
 
 # The settings that decide which cells there are.
 GRID = {*Exclude.model_fields, "drafters", "exclude", "control"}
@@ -25,44 +23,6 @@ def find_problems(spec: Spec, source: Source, broken: frozenset[str]) -> list[Pr
     if not GRID & (broken | {str(path[0]) for path, _ in findings}):
         findings += _check_cells(spec)
     return [source.problem(path, message) for path, message in findings]
-
-
-def item_path(source: Source, key: str, index: int) -> KeyPath:
-    """The path of one value of a setting that may be a list or a single value."""
-    return (key, index) if source.contains((key, index)) else (key,)
-
-
-def _check_tasks(spec: Spec, source: Source) -> Iterator[Finding]:
-    known = facts.known_tasks()
-    for index, task in enumerate(spec.task):
-        if task not in known:
-            yield item_path(source, "task", index), unknown("task", task, known)
-
-
-def _check_permission(spec: Spec, source: Source) -> Iterator[Finding]:
-    for index, task in enumerate(spec.task):
-        if task in facts.known_tasks() and facts.executes_code(task) and not spec.allow_code_execution:
-            message = f"'{task}' runs generated code; allow it with allow_code_execution: true"
-            yield item_path(source, "task", index), message
-
-
-def _check_samples(spec: Spec, source: Source) -> Iterator[Finding]:
-    for index, task in enumerate(spec.task):
-        if task not in facts.known_tasks():
-            continue
-        available = facts.count_samples(task, "test", spec.samples)
-        if available == 0:
-            yield item_path(source, "task", index), f"'{task}' has no test samples: its data set is empty"
-        elif available < spec.samples:
-            yield ("samples",), f"'{task}' has only {available} test samples, got {spec.samples}"
-
-
-def _check_stage_tasks(spec: Spec, source: Source) -> Iterator[Finding]:
-    known = facts.known_tasks()
-    for stage in ("collect", "calibrate_spiffy", "calibrate_floor"):
-        for task in getattr(spec.stages, stage).task:
-            if task not in known:
-                yield ("stages", stage, "task"), unknown("task", task, known)
 
 
 def _check_targets(spec: Spec, source: Source) -> Iterator[Finding]:
@@ -159,10 +119,10 @@ def _check_cells(spec: Spec) -> Iterator[Finding]:
 
 
 _CHECKS: tuple[tuple[frozenset[str], Callable[[Spec, Source], Iterator[Finding]]], ...] = (
-    (frozenset({"task"}), _check_tasks),
-    (frozenset({"task", "allow_code_execution"}), _check_permission),
-    (frozenset({"task", "samples"}), _check_samples),
-    (frozenset({"stages"}), _check_stage_tasks),
+    (frozenset({"task", "allow_code_execution"}), checks_data.check_permission),
+    (frozenset({"data", "task", "stages"}), checks_data.check_names),
+    (frozenset({"data", "task", "samples"}), checks_data.check_samples),
+    (frozenset({"data", "task", "samples", "stages"}), checks_data.check_prompts),
     (frozenset({"target"}), _check_targets),
     (frozenset({"target", "block_length", "generation_length"}), _check_lengths),
     (frozenset({"drafter"}), _check_drafters),

@@ -5,6 +5,7 @@ Reads files only; imports no model code.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from functools import cache
 from typing import Any
@@ -13,7 +14,7 @@ from pipeline.settings import TargetRef
 from workers.errors import UserError
 from workers.stages.versions import STAGE_VERSIONS
 from workers.targets.digest import PACKAGED, target_digest, target_directory, weight_files
-from workers.tasks import TASKS, get_task, samples_digest
+from workers.tasks import BENCHMARKS, POOLS, TASKS, Data, Sample, get_task, samples_digest
 
 # The block length a packaged target was trained with.
 BLOCK_LENGTHS = {"tiny-sdar": 32}
@@ -60,14 +61,48 @@ def executes_code(task: str) -> bool:
     return get_task(task).executes_code
 
 
-def count_samples(task: str, split: str, wanted: int) -> int:
+def samples_of(task: str, split: str, first: int, count: int, data: Data | None = None) -> list[Sample]:
+    """Fewer where a data set ends. Raises UserError if its data cannot be read."""
+    return get_task(task, data).samples(split, first, count)
+
+
+def count_samples(task: str, split: str, wanted: int, data: Data | None = None) -> int:
     """How many of the first `wanted` samples of a split exist."""
-    samples = get_task(task).samples
-    return wanted if samples(split, wanted - 1, 1) else len(samples(split, 0, wanted))
+    return wanted if samples_of(task, split, wanted - 1, 1, data) else len(samples_of(task, split, 0, wanted, data))
+
+
+def has_split(task: str, split: str, data: Data) -> bool:
+    known = task in (*known_tasks(), *known_pools(), *data)
+    return known and split in splits_of(task, data)
+
+
+def splits_of(task: str, data: Data) -> tuple[str, ...]:
+    return get_task(task, data).splits
+
+
+def missing_module(task: str) -> str | None:
+    """A module that scoring a task needs and that is not installed."""
+    return next((name for name in get_task(task).needs if importlib.util.find_spec(name) is None), None)
 
 
 def known_tasks() -> tuple[str, ...]:
+    """Tasks that can be evaluated."""
+    return (*TASKS, *BENCHMARKS)
+
+
+def known_pools() -> tuple[str, ...]:
+    """Public prompt pools; a spec may add its own under `data`."""
+    return tuple(POOLS)
+
+
+def generated_tasks() -> tuple[str, ...]:
+    """Tasks that the project generates: endless, without data files, with disjoint splits."""
     return tuple(TASKS)
+
+
+def published_splits(task: str) -> tuple[str, ...]:
+    """The splits of a benchmark that have files of their own; none for a pool."""
+    return tuple(BENCHMARKS[task].hub.splits) if task in BENCHMARKS else ()
 
 
 def stage_version(kind: str) -> int:
@@ -78,5 +113,6 @@ def _target_digest(target: TargetRef) -> str:
     return target_digest(target.reference)
 
 
-def _samples_digest(task: str, split: str, first: int, count: int) -> str:
-    return samples_digest(get_task(task), split, first, count)
+def _samples_digest(task: str, split: str, first: int, count: int, data: str | None = None) -> str:
+    """`data` is JSON of what `get_task` takes, so that it can be a key of a cache."""
+    return samples_digest(get_task(task, json.loads(data) if data else None), split, first, count)

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
-from pipeline.facts import Facts, executes_code, known_tasks, stage_version
+from pipeline.facts import Facts, executes_code, generated_tasks, stage_version
 from pipeline.grid import Run, expand
+from pipeline.mixture import STAGE_SPLITS, deal
 from pipeline.settings import Section, TargetRef
 from pipeline.spec import Spec
 from workers.errors import UserError
@@ -155,13 +156,13 @@ class _Builder:
         settings = self.spec.stages.pretrain.model_dump(mode="json", exclude_none=True)
         params = {"embedded": target.name, **settings}
         # The training stream has no end; its start stands for it in the identity.
-        stream = [{"task": task, "split": "train", "first": 0, "count": 100} for task in known_tasks()]
+        stream = [{"task": task, "split": "train", "first": 0, "count": 100} for task in generated_tasks()]
         return self._add("pretrain", f"pretrain/{target.name}", params, {}, pools=stream)
 
     def collect(self, target: TargetRef, block_length: int, shard: int) -> str:
         stage = self.spec.stages.collect
         start = shard * stage.shard_prompts
-        pools = deal(stage.task, "pool", start, min(start + stage.shard_prompts, stage.prompts))
+        pools = deal(stage.task, STAGE_SPLITS["collect"], start, min(start + stage.shard_prompts, stage.prompts))
         params = {**_fields(stage, {"task", "prompts", "shard_prompts"}), "block_length": block_length, "pools": pools}
         label = self._stage_label("collect", target, block_length)
         return self._add("collect", f"{label}/shard-{shard}", params, {}, target, pools)
@@ -176,14 +177,14 @@ class _Builder:
 
     def calibrate_spiffy(self, target: TargetRef, block_length: int) -> str:
         stage = self.spec.stages.calibrate_spiffy
-        pools = deal(stage.task, "calibration", 0, stage.prompts)
+        pools = deal(stage.task, STAGE_SPLITS["calibrate_spiffy"], 0, stage.prompts)
         params = {**_fields(stage, {"task", "prompts"}), "block_length": block_length, "pools": pools}
         label = self._stage_label("calibrate-spiffy", target, block_length)
         return self._add("calibrate-spiffy", label, params, {}, target, pools)
 
     def calibrate_floor(self, target: TargetRef, block_length: int, method: str) -> str:
         stage = self.spec.stages.calibrate_floor
-        pools = deal(stage.task, "calibration", 0, stage.prompts)
+        pools = deal(stage.task, STAGE_SPLITS["calibrate_floor"], 0, stage.prompts)
         params = {
             **_fields(stage, {"task", "prompts"}),
             "block_length": block_length,
@@ -216,13 +217,21 @@ class _Builder:
             else:
                 determinants["target"] = self.facts.target_digest(target)
         determinants["upstream"] = inputs
-        determinants["samples"] = [self.facts.samples_digest(**pool) for pool in pools]
+        pools = list(pools)
+        data = {pool["task"]: self.spec.data[pool["task"]] for pool in pools if pool["task"] in self.spec.data}
+        if data:
+            params = {**params, "data": data}
+        determinants["samples"] = [self._samples_digest(pool, data) for pool in pools]
         if about.get("limited"):
             determinants["limited"] = True
         identity = digest(determinants)
         if identity not in self.nodes:
             self.nodes[identity] = Node(kind, label, params, inputs, identity, determinants, **about)
         return identity
+
+    def _samples_digest(self, pool: Mapping[str, Any], data: Mapping[str, Any]) -> str:
+        own = data.get(pool["task"])
+        return self.facts.samples_digest(**pool, **({"data": json.dumps({pool["task"]: own})} if own else {}))
 
     def _must_pretrain(self, target: TargetRef) -> bool:
         return target.checkpoint is None and (self.spec.pretrain or not self.facts.has_weights(target))
@@ -244,17 +253,6 @@ def run_label(spec: Spec, run: Run) -> str:
     parts += [f"G{cell.generation_length}"] if "generation_length" in several else []
     parts += [f"b{cell.block_length}"] if "block_length" in several else []
     return "/".join([*parts, f"T{cell.temperature:g}", f"s{run.seed}"])
-
-
-def deal(tasks: Iterable[str], split: str, start: int, stop: int) -> list[dict[str, Any]]:
-    """Prompts `start` to `stop` (exclusive) of a stream dealt to the tasks in turn, as one pool per task."""
-    tasks = list(tasks)
-    pools = []
-    for turn, task in enumerate(tasks):
-        first, end = (-(-max(0, index - turn) // len(tasks)) for index in (start, stop))
-        if end > first:
-            pools.append({"task": task, "split": split, "first": first, "count": end - first})
-    return pools
 
 
 def _fields(section: Section, without: set[str] | None = None) -> dict[str, Any]:

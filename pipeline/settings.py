@@ -134,7 +134,27 @@ def many(item: Any) -> Any:
     ]
 
 
+def _mixture(value: Any) -> Any:
+    """A name, or a list of them, as shares of one each."""
+    if isinstance(value, dict):
+        if not value:
+            raise wrong("the mapping is empty")
+        return value
+    names = _distinct(_as_tuple(value))
+    return dict.fromkeys(names, 1) if all(isinstance(name, str) for name in names) else value
+
+
+def _data(value: Any) -> str | dict[str, str]:
+    files = value if isinstance(value, dict) else {"": value}
+    if not files or not all(isinstance(file, str) and file for file in files.values()):
+        raise wrong("should be a file, or {test: FILE, train: FILE}")
+    return value
+
+
 Target = Annotated[TargetRef, BeforeValidator(_target)]
+# Tasks or pools, as NAME or NAME/SPLIT, and how many of the prompts each gives in turn.
+Mixture = Annotated[dict[str, Annotated[int, Field(gt=0, le=1000)]], BeforeValidator(_mixture)]
+Data = dict[Label, Annotated[Any, PlainValidator(_data)]]
 Stop = Literal["fill", "eos"]
 Layout = Literal["batch", "concat"]
 Cache = Literal["prefix"]
@@ -216,9 +236,9 @@ class Pretrain(Section):
 
 
 class Collect(Section):
-    """Draft-free trajectories that the order model learns from; `prompts` are dealt to the tasks in turn."""
+    """Draft-free trajectories that the order model learns from; `prompts` are dealt to the tasks and pools in turn."""
 
-    task: one_or_more(str) = ("tiny-math", "tiny-code")
+    task: Mixture = {"tiny-math": 1, "tiny-code": 1}
     prompts: Count = 15_000
     shard_prompts: Positive = 250
     batch: Positive = 64
@@ -253,7 +273,7 @@ class Train(Section):
 class CalibrateSpiffy(Section):
     """The draft graph of Spiffy: at most `nodes` nodes, from the next `lookahead` commits of `prompts` prompts."""
 
-    task: one_or_more(str) = ("tiny-math", "tiny-code")
+    task: Mixture = {"tiny-math": 1, "tiny-code": 1}
     prompts: Count = 50
     nodes: Positive = 24
     lookahead: Positive = 6
@@ -272,7 +292,7 @@ class DeclaredCost(Section):
 class CalibrateFloor(Section):
     """The mass floor of SPOT-gamma: best mean ratio over `budgets`, the smaller floor if within `tie_band`."""
 
-    task: one_or_more(str) = ("tiny-math", "tiny-code")
+    task: Mixture = {"tiny-math": 1, "tiny-code": 1}
     prompts: Count = 50
     grid: one_or_more(Annotated[float, Field(ge=0, lt=1)]) = (0.0, 0.02, 0.05, 0.1, 0.2)
     budgets: one_or_more(Positive) = (8, 12, 20)

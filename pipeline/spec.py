@@ -17,6 +17,7 @@ from pipeline.settings import (
     CommitRule,
     Control,
     Count,
+    Data,
     Drafter,
     Exclude,
     Execution,
@@ -57,6 +58,7 @@ class Spec(Section):
     commit_rule: one_or_more(CommitRule) = ("single",)
     allow_code_execution: bool = False
     pretrain: bool = False
+    data: Data = {}
     drafters: dict[Label, Drafter] = {}
     exclude: many(Exclude) = ()
     stages: Stages = Stages()
@@ -98,6 +100,7 @@ def _validate(source: Source, overrides: Iterable[str]) -> Spec:
         override(source, assignment)
     source.data.setdefault("name", Path(source.name).stem)
     _resolve_checkpoints(source)
+    _resolve_data(source)
     problems = list(source.problems)
     spec, broken = _build(source, problems)
     problems += checks.find_problems(spec, source, broken)
@@ -113,6 +116,17 @@ def _resolve_checkpoints(source: Source) -> None:
         if isinstance(target, dict) and isinstance(target.get("checkpoint"), str):
             path = ("target", index, "checkpoint") if isinstance(targets, list) else ("target", "checkpoint")
             target["checkpoint"] = str(source.base_directory(path) / Path(target["checkpoint"]).expanduser())
+
+
+def _resolve_data(source: Source) -> None:
+    """Makes the data files of the document absolute."""
+    data = source.data.get("data")
+    for name, value in data.items() if isinstance(data, dict) else ():
+        holder, key, path = data, name, ("data", name)
+        inner = [(value, split, (*path, split)) for split in value] if isinstance(value, dict) else [(holder, key, path)]
+        for holder, key, path in inner:
+            if isinstance(holder[key], str) and holder[key]:
+                holder[key] = str(source.base_directory(path) / Path(holder[key]).expanduser())
 
 
 def _build(source: Source, problems: list[Problem]) -> tuple[Spec, frozenset[str]]:

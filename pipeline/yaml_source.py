@@ -17,6 +17,7 @@ from ruamel.yaml.reader import ReaderError
 from workers.errors import UserError
 
 KeyPath = tuple[str | int, ...]
+Finding = tuple[KeyPath, str]
 
 OVERRIDE = "--set "
 
@@ -87,6 +88,11 @@ def show_path(path: KeyPath) -> str:
     """('exclude', 0, 'budget') as exclude[0].budget."""
     shown = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return shown.removeprefix(".")
+
+
+def item_path(source: Source, key: str, index: int) -> KeyPath:
+    """The path of one value of a setting that may be a list or a single value."""
+    return (key, index) if source.contains((key, index)) else (key,)
 
 
 def read_source(path: Path) -> Source:

@@ -29,8 +29,8 @@ def build(rows: Rows, published: str) -> list[Sample]:
         marked = STRICT.search(row["answer"])
         if marked is None:
             raise UserError(f"{place}: the answer has no '#### NUMBER'")
-        prompt = f"{row['question'].strip()}\n\n{INSTRUCTION}"
-        samples.append(Sample(f"gsm8k/{published}/{index}", prompt, {"answer": marked[1].replace(",", "")}))
+        problem, reference = row["question"].strip(), {"answer": marked[1].replace(",", "")}
+        samples.append(Sample(f"gsm8k/{published}/{index}", f"{problem}\n\n{INSTRUCTION}", reference, problem))
     return samples
 
 

@@ -19,7 +19,7 @@ def build(rows: Rows, published: str) -> list[Sample]:
     for place, row in rows(published):
         prompt = f"{INSTRUCTION}\n```python\n{row['prompt'].rstrip()}\n```\n"
         reference = {"prompt": row["prompt"], "test": row["test"], "entry_point": row["entry_point"]}
-        samples.append((place, Sample(row["task_id"], prompt, reference)))
+        samples.append((place, Sample(row["task_id"], prompt, reference, row["prompt"])))
     return unique(samples)
 
 

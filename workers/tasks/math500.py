@@ -7,7 +7,7 @@ import re
 import threading
 
 from workers.errors import UserError
-from workers.tasks.benchmark import Benchmark, Rows, unique
+from workers.tasks.benchmark import Benchmark, Rows
 from workers.tasks.replies import before_stop
 from workers.tasks.rows import Hub
 from workers.tasks.sample import Sample, Score
@@ -21,10 +21,10 @@ BOX = re.compile(r"\\f?box(?:ed)?\s*(\{|[^\s{$]+)")
 
 def build(rows: Rows, published: str) -> list[Sample]:
     samples = []
-    for index, (place, row) in enumerate(rows(published)):
-        prompt = f"{row['problem'].strip()}\n\n{INSTRUCTION}"
-        samples.append((place, Sample(f"math500/{published}/{index}", prompt, {"answer": row["answer"]})))
-    return unique(samples)
+    for index, (_, row) in enumerate(rows(published)):
+        problem, reference = row["problem"].strip(), {"answer": row["answer"]}
+        samples.append(Sample(f"math500/{published}/{index}", f"{problem}\n\n{INSTRUCTION}", reference, problem))
+    return samples
 
 
 def score(sample: Sample, output: str) -> Score:

@@ -37,7 +37,7 @@ def build(rows: Rows, published: str) -> list[Sample]:
     samples = []
     for place, row in rows(published):
         reference = {"setup": row["test_setup_code"], "tests": list(row["test_list"])}
-        samples.append((place, Sample(f"mbpp/{published}/{row['task_id']}", shots + ask(row), reference)))
+        samples.append((place, Sample(f"mbpp/{published}/{row['task_id']}", shots + ask(row), reference, row["text"])))
     return unique(samples)
 
 

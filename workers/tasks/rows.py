@@ -5,11 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from workers.errors import UserError
 
@@ -120,6 +122,7 @@ def _parquet_rows(path: Path) -> list[Row]:
 
 @lru_cache(maxsize=16)
 def _hub_rows(identifier: str, config: str | None, split: str) -> list[Row]:
+    _stay_offline_without_network()
     try:
         from datasets import load_dataset
         from datasets.utils.logging import disable_progress_bar
@@ -132,6 +135,17 @@ def _hub_rows(identifier: str, config: str | None, split: str) -> list[Row]:
             f"the data set {identifier} can be had neither from the hub nor from its cache in {home} "
             f"({type(error).__name__}); name a local file under data: in the spec, or set HF_HOME to a folder that has it"
         ) from None
+
+
+def _stay_offline_without_network() -> None:
+    """Where the hub's name does not resolve, its client would retry for half a minute before it looks into the cache."""
+    if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "HF_HUB_OFFLINE")):
+        return
+    host = urlsplit(os.environ.get("HF_ENDPOINT", "https://huggingface.co")).hostname
+    try:
+        socket.getaddrinfo(host, 443)
+    except OSError:
+        os.environ["HF_HUB_OFFLINE"] = "1"
 
 
 def _short(value: Any) -> str:

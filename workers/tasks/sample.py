@@ -12,12 +12,17 @@ from typing import Callable
 class Sample:
     """One prompt; `reference` (JSON-able) holds what the scorer needs.
 
-    The prompt is what a user says: a target whose tokenizer has a chat template puts it into one.
+    The prompt is what a user says: a target whose tokenizer has a chat template puts it into one. problem: the prompt
+    without instructions and examples that every sample shares; the same as the prompt if there are none.
     """
 
     id: str
     prompt: str
     reference: dict = field(default_factory=dict)
+    problem: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "problem", self.problem or self.prompt)
 
 
 @dataclass(frozen=True)
