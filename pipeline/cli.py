@@ -221,6 +221,18 @@ def export(directory: Path, home: Path, form: str) -> None:
     click.echo(f"{len(files)} files in {directory}")
 
 
+@main.command("make-checkpoint")
+@click.argument("family")
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--size", default="tiny", show_default=True, help="tiny or small.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+def make_checkpoint(family: str, directory: Path, size: str, seed: int) -> None:
+    """Write a random-weight checkpoint of FAMILY (sdar, llada2, llada, dream) in its published layout into DIRECTORY."""
+    from workers.targets.make_checkpoint import make_checkpoint as make
+
+    click.echo(f"{make(family, directory, size, seed)}: a {family} checkpoint; try it with --set target={{checkpoint: {directory}, name: {family}}}")
+
+
 @main.command()
 @home_option
 @click.option("--no-ray", is_flag=True, help="Leave out the check that starts Ray.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterable
+from collections.abc import Iterable, Sequence
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
@@ -10,7 +10,9 @@ STOP, MASK = "<|endoftext|>", "<|mask|>"
 SMALL_NUMBERS = "".join(f" {number}" for number in range(100))
 
 
-def train_tokenizer(texts: Iterable[str], vocab_size: int) -> Tokenizer:
+def train_tokenizer(
+    texts: Iterable[str], vocab_size: int, special_tokens: Sequence[str] = (STOP, MASK)
+) -> Tokenizer:
     """At most `vocab_size` tokens; any text can be encoded, and every number of 0 .. 99 after a space is one token.
 
     One token per number is what lets a small model learn two-digit arithmetic.
@@ -20,7 +22,7 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int) -> Tokenizer:
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size,
-        special_tokens=[STOP, MASK],
+        special_tokens=list(special_tokens),
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
