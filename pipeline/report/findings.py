@@ -67,8 +67,8 @@ def gaps(data: ReportData) -> list[str]:
         tasks = ", ".join(row["task"] for row in data.rescored)
         count = _count(sum(row["samples"] for row in data.rescored), "sample")
         found.append(
-            f"Scored unlike the control's although the tokens are the same: {count} of {tasks}. The scorer is not reliable "
-            "on this machine (a time limit, perhaps), and neither is the accuracy shown here."
+            f"Scored unlike the control's although the tokens are the same: {count} of {tasks}. The scorer is not "
+            "reliable on this machine (a time limit, perhaps), and neither is the accuracy shown here."
         )
     if all(row["n_seeds"] < 2 for row in data.cells):
         found.append("One seed only: there is no spread, and no difference between methods can be called a win.")
