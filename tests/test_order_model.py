@@ -26,7 +26,8 @@ def random_roots(seed: int, batch: int, masked: int, length: int = 12) -> Roots:
     probs = np.sort(rng.dirichlet(np.full(TOP, 0.1), size=(batch, masked)))[..., ::-1].astype(np.float16)
     index = np.stack([rng.permutation(length)[:masked] for _ in range(batch)])
     doubt = np.sort(rng.uniform(-20, 0, size=(batch, masked))).astype(np.float16)
-    return Roots(probs, doubt, index, np.full(batch, -1), length)
+    last = (index.sum(1) + 1) % length
+    return Roots(probs, doubt, index, last, doubt[:, 0], length)
 
 
 def shaken(model: OrderModel, seed: int = 0) -> OrderModel:
@@ -76,7 +77,7 @@ def test_features_have_the_declared_size_and_are_finite_at_the_extremes():
 
 def test_path_features_see_the_neighbours_that_a_prefix_fills():
     flat = np.full((1, 3, TOP), 1 / TOP, dtype=np.float16)
-    roots = Roots(flat, np.zeros((1, 3), dtype=np.float16), np.array([[4, 2, 3]]), np.array([-1]), 6)
+    roots = Roots(flat, np.zeros((1, 3), dtype=np.float16), np.array([[4, 2, 3]]), np.array([0]), np.zeros(1, dtype=np.float16), 6)
     neighbours = slice(10, 14)  # left and right filled, left and right filled since the stale forward
     before = path_features(roots, np.array([[[False, False, False]]]))[0, 0, 2, neighbours]
     after = path_features(roots, np.array([[[True, False, False]]]))[0, 0, 2, neighbours]

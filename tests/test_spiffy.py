@@ -66,7 +66,7 @@ def request(masked_count: int, budget: int, tokens: np.ndarray | None = None) ->
     masked = np.arange(length) < masked_count
     state = np.where(masked, vocab - 1, 3)
     top = stale.top_tokens[:, :2].numpy() if tokens is None else tokens
-    return DraftRequest(state, masked, stale, top, stale.top_probs[:, :2].numpy(), budget)
+    return DraftRequest(state, masked, stale, top, stale.top_probs[:, :2].numpy(), budget, 6)
 
 
 def test_a_node_adds_the_ranked_tokens_and_may_have_several_parents():

@@ -30,7 +30,7 @@ def request_of(seed: int, length: int, masks: int, budget: int, hedge: Hedge, te
     stale = Conditionals(logits)
     rows = torch.from_numpy(random.gumbel(size=(length, VOCAB))).float() if temperature else None
     tokens, probs = make_verifier("coupled").hypotheses(stale, temperature, rows, hedge)
-    return DraftRequest(state, state == MASK, stale, tokens, probs, budget)
+    return DraftRequest(state, state == MASK, stale, tokens, probs, budget, 0)
 
 
 def check(tree: DraftTree, request: DraftRequest) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from workers.decoding.conditionals import Conditionals
     from workers.decoding.tree import DraftTree
 
-DRAFTERS = ("none", "chain", "tree", "spiffy", "spot")
+ORACLES = ("oracle-position", "oracle-token", "oracle-joint")
+DRAFTERS = ("none", "chain", "tree", "spiffy", "spot", *ORACLES)
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class DraftRequest:
     every position, further columns are hedges, -1 where absent; token_probs fp32 [L, H]: the untempered stale
     probability of each hypothesis, 0 where absent; budget: most nodes allowed. No drafted state may fill the block.
     last: position in the block of the most recent commit, which the stale conditionals have not seen.
+    lookahead: from a state int64 [L] to the states [K, L] the target will go through, the full block last. Only oracles
+    use it: its forwards are neither counted nor timed.
     """
 
     state: np.ndarray
@@ -53,7 +56,8 @@ class DraftRequest:
     tokens: np.ndarray
     token_probs: np.ndarray
     budget: int
-    last: int = -1
+    last: int
+    lookahead: Callable[[np.ndarray], np.ndarray] | None = None
 
 
 class Drafter(Protocol):
@@ -81,7 +85,7 @@ def make_drafter(
     """
     if name not in DRAFTERS:
         raise UserError(f"drafter: {name!r} is unknown; choose one of {', '.join(DRAFTERS)}")
-    module = importlib.import_module(f"workers.drafters.{name}")
+    module = importlib.import_module(f"workers.drafters.{name.replace('-', '_')}")
     return module.build(dict(options), artifacts, target_info)
 
 

@@ -23,7 +23,7 @@ TOP = 32
 SATURATED_LOG_DOUBT = -17.33
 WAVES = np.array([1.0, 0.5, 0.25, 0.125], dtype=np.float32)
 SUMMARY_FEATURES = 14
-PLACE_FEATURES = 6 + 2 * len(WAVES)
+PLACE_FEATURES = 8 + 2 * len(WAVES)
 PATH_FEATURES = 14
 RANKS = 32
 
@@ -34,13 +34,14 @@ class Roots:
 
     probs fp16 [B, M, TOP] stale probabilities, descending, zero-padded; log_doubt fp16 [B, M] = log(1 - p1); index int64
     [B, M] position in the block; last int64 [B] position of the most recent commit, which the stale conditionals have
-    not seen, or -1; block_length L.
+    not seen, and last_doubt fp16 [B] its log(1 - p1); block_length L.
     """
 
     probs: np.ndarray
     log_doubt: np.ndarray
     index: np.ndarray
     last: np.ndarray
+    last_doubt: np.ndarray
     block_length: int
 
 
@@ -54,8 +55,9 @@ def preference(stale: Conditionals, masked: np.ndarray) -> np.ndarray:
 def root_of(stale: Conditionals, index: np.ndarray, last: int) -> Roots:
     """The view of one root whose masked positions are `index` [M] in order of preference; fp16, as collected shards are."""
     top = stale.top_probs.half().cpu().numpy()[index]
-    doubt = stale.log_doubt.half().cpu().numpy()[index]
-    return Roots(pad_top(top)[None], doubt[None], index[None], np.array([last]), stale.logits.shape[0])
+    doubt = stale.log_doubt.half().cpu().numpy()
+    block_length = stale.logits.shape[0]
+    return Roots(pad_top(top)[None], doubt[index][None], index[None], np.array([last]), doubt[[last]], block_length)
 
 
 def pad_top(probs: np.ndarray) -> np.ndarray:
@@ -74,12 +76,13 @@ def static_features(roots: Roots, top: int = TOP) -> np.ndarray:
 
     Top probabilities raw and log; eight summary statistics (top-1, top-2, margin, entropy, mass of the top 32, index in
     block, masked fraction, confidence rank); log(1 - p1), whether it is saturated, the log margin, the gaps to the
-    best and to the next position, the reciprocal rank; filled neighbours, the last commit's place, the index as waves.
+    best and to the next position, the reciprocal rank; filled neighbours, the last commit's place and doubt, the index as
+    waves.
     """
     probs, index, length = roots.probs.astype(np.float32), roots.index, roots.block_length
     batch, masked = index.shape
     logs = np.log(np.maximum(probs, 1e-7))
-    doubt = clamped_doubt(roots)
+    doubt = clamped(roots.log_doubt)
     rank = np.arange(masked, dtype=np.float32)
     features = np.empty((batch, masked, static_size(top)), dtype=np.float32)
     features[..., :top] = probs[..., :top]
@@ -103,14 +106,16 @@ def static_features(roots: Roots, top: int = TOP) -> np.ndarray:
 
     place = features[..., 2 * top + SUMMARY_FEATURES :]
     place[..., 0:2] = nearness(filled_at(roots), index, prefix_filled=True)
-    offset = (index - roots.last[:, None]) * (roots.last[:, None] >= 0)
+    offset = index - roots.last[:, None]
     place[..., 2] = np.where(offset > 0, 1 / np.maximum(offset, 1), 0)
     place[..., 3] = np.where(offset < 0, 1 / np.maximum(-offset, 1), 0)
     place[..., 4] = offset == 1
     place[..., 5] = offset == -1
+    place[..., 6] = (last_doubt := clamped(roots.last_doubt)[:, None]) / 8
+    place[..., 7] = (doubt - last_doubt) / 8
     angles = index[..., None] * WAVES
-    place[..., 6 : 6 + len(WAVES)] = np.sin(angles)
-    place[..., 6 + len(WAVES) :] = np.cos(angles)
+    place[..., 8 : 8 + len(WAVES)] = np.sin(angles)
+    place[..., 8 + len(WAVES) :] = np.cos(angles)
     return features
 
 
@@ -121,11 +126,11 @@ def path_features(roots: Roots, taken: np.ndarray) -> np.ndarray:
     and nearness to positions that are filled, or have been filled since the stale forward.
     """
     length, index = roots.block_length, roots.index[:, None, :]
-    doubt = clamped_doubt(roots)[:, None, :]
-    fresh = np.zeros((*taken.shape[:2], length + 1), dtype=bool)
+    doubt = clamped(roots.log_doubt)[:, None, :]
+    fresh = np.zeros((*taken.shape[:2], length), dtype=bool)
     np.put_along_axis(fresh, np.broadcast_to(index, taken.shape), taken, axis=2)
-    filled = fresh[..., :length] | filled_at(roots)[:, None, :]
-    np.put_along_axis(fresh, roots.last[:, None, None] % (length + 1), True, axis=2)  # -1 is the spare column
+    filled = fresh | filled_at(roots)[:, None, :]
+    np.put_along_axis(fresh, roots.last[:, None, None], True, axis=2)
     rank = remaining_rank(taken)
 
     features = np.empty((*taken.shape, PATH_FEATURES), dtype=np.float32)
@@ -136,7 +141,7 @@ def path_features(roots: Roots, taken: np.ndarray) -> np.ndarray:
     features[..., 4] = (doubt - np.where(taken, 0, doubt).min(-1, keepdims=True)) / 8
     features[..., 5] = rank / length
     features[..., 6:8] = nearness(filled, index, prefix_filled=True)
-    features[..., 8:10] = nearness(fresh[..., :length], index, prefix_filled=False)
+    features[..., 8:10] = nearness(fresh, index, prefix_filled=False)
     features[..., 10:14] = features[..., 6:10] == 1  # direct neighbours
     return features
 
@@ -146,8 +151,9 @@ def remaining_rank(taken: np.ndarray) -> np.ndarray:
     return np.maximum((~taken).cumsum(-1) - 1, 0)
 
 
-def clamped_doubt(roots: Roots) -> np.ndarray:
-    return np.maximum(roots.log_doubt.astype(np.float32), SATURATED_LOG_DOUBT)
+def clamped(log_doubt: np.ndarray) -> np.ndarray:
+    """log(1 - p1) as fp32, cut where p1 rounds to 1."""
+    return np.maximum(log_doubt.astype(np.float32), SATURATED_LOG_DOUBT)
 
 
 def filled_at(roots: Roots) -> np.ndarray:

@@ -88,13 +88,13 @@ def usable_states(data: Trajectories) -> np.ndarray:
 
 
 def draw_depths(masked: int, d_max: int, rows: int, prefixes: int, rng: np.random.Generator) -> np.ndarray:
-    """int64 [rows, prefixes] in 0 .. min(d_max, masked - 2), one from each of `prefixes` equal parts of that range.
+    """int64 [rows, prefixes] in 0 .. min(d_max, masked - 2), stratified and denser at shallow depths.
 
-    Stratified, so that every root is seen at shallow and at deep prefixes.
+    Every root is seen at its own state and at deep prefixes; most nodes of a draft tree are shallow.
     """
     span = min(d_max, masked - 2) + 1
     part = (np.arange(prefixes) + rng.random((rows, prefixes))) / prefixes
-    return np.minimum((part * span).astype(np.int64), span - 1)
+    return np.minimum((part**2 * span).astype(np.int64), span - 1)
 
 
 def make_batch(data: Trajectories, states: np.ndarray, depths: np.ndarray) -> Batch:
@@ -109,6 +109,7 @@ def make_batch(data: Trajectories, states: np.ndarray, depths: np.ndarray) -> Ba
         log_doubt=data.log_doubt[rows],
         index=data.position[rows].astype(np.int64),
         last=data.position[data.offset[states]].astype(np.int64),
+        last_doubt=data.log_doubt[data.offset[states]],
         block_length=data.block_length,
     )
     delay, depth = data.delay[rows].astype(np.int64)[:, None, :], depths[..., None]
