@@ -36,7 +36,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/pip
 	@touch $@
 
 $(VENV)/.installed-test: pyproject.toml constraints.txt | $(VENV)/bin/pip
-	$(PIP) install --quiet -c constraints.txt -e '.[test]'
+	$(PIP) install --quiet -c constraints.txt -e '.[bench,test]'
 	@touch $@ $(VENV)/.installed
 
 # pip comes last in a new environment: one that was left half-made is completed, not used.

@@ -102,7 +102,7 @@ def _json_rows(path: Path) -> Iterator[tuple[Place, Any]]:
                 if text.strip():
                     yield Place(str(path), number), json.loads(text)
     except UnicodeDecodeError as error:
-        raise UserError(f"{path}:{number + 1 if not number else number}: not UTF-8 text ({error.reason})") from None
+        raise UserError(f"{path}:{number}: not UTF-8 text ({error.reason})") from None
     except ValueError as error:
         text = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
         raise UserError(f"{path}:{number}: not a line of JSON: {text}") from None

@@ -76,7 +76,8 @@ def make_tests(rng: random.Random, name: str, solution: str) -> list[list]:
 
 def check(sample: Sample, output: str) -> bool:
     """The output, run in the sandbox, passes every test."""
-    tests = "".join(f"assert {sample.reference['name']}({numbers}) == {value}\n" for numbers, value in sample.reference["tests"])
+    name = sample.reference["name"]
+    tests = "".join(f"assert {name}({numbers}) == {value}\n" for numbers, value in sample.reference["tests"])
     return run_python(f"{output}\n{tests}", timeout_s=2.0, memory_mb=256).ok
 
 
