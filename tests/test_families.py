@@ -234,18 +234,19 @@ def test_prompts_masks_and_stops(checkpoints, family):
     known = FAMILIES[family]
     chat = target.encode("Add 2 and 3.", chat=True)
     assert target.tokenizer.decode(chat) == CHATS[family]
-    assert target.decode(target.encode("Add 2 and 3.")) == "Add 2 and 3."
+    assert target.encode("Add 2 and 3.") == chat
+    assert target.decode(target.encode("Add 2 and 3.", chat=False)) == "Add 2 and 3."
     ids = target.tokenizer.convert_tokens_to_ids([*known.stop_tokens])
     assert target.stop_ids == set(ids)
     assert target.tokenizer.convert_ids_to_tokens(target.mask_id) in known.mask_tokens
     # The vocabulary is padded, as in the published checkpoints; what is not in the tokenizer has no text.
-    assert target.decode([target.vocab_size - 1, *target.encode("x")]) == "x"
+    assert target.decode([target.vocab_size - 1, *target.encode("x", chat=False)]) == "x"
 
 
 def test_a_tokenizer_without_template_takes_plain_prompts_only(broken):
     (broken["sdar"] / "chat_template.jinja").unlink()
     target = load_target(str(broken["sdar"]), 32)
-    assert target.encode("a")
+    assert target.encode("a") == target.encode("a", chat=False)
     with pytest.raises(UserError, match="no chat template"):
         target.encode("a", chat=True)
 

@@ -1,18 +1,47 @@
-"""The exact prefix cache of one sequence, and forwards of many states of its next block."""
+"""The exact prefix cache of one sequence, forwards of many states of its next block, and the choice of a context."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from workers.decoding.caches import cache_problem, resolve_cache
+from workers.decoding.canvas import CanvasContext
+from workers.errors import UserError
 from workers.targets.transformer import KVCache, block_causal_mask
 
 if TYPE_CHECKING:
     from workers.targets.target import Target
+
+
+class Context(Protocol):
+    """What a decode loop asks of a cache; see `PrefixContext` for the words."""
+
+    forwards: int
+    store_passes: int
+
+    @property
+    def length(self) -> int: ...
+
+    def prefill(self, tokens: Sequence[int]) -> None: ...
+
+    def finish(self, tokens: Sequence[int]) -> None: ...
+
+    def forward(self, states: np.ndarray, start: int) -> Tensor: ...
+
+
+def make_context(target: Target, cache: str, capacity: int, layout: str, replicas: int) -> Context:
+    """The context of one sequence of `capacity` positions; raises UserError for a cache that the target cannot have."""
+    if problem := cache_problem(cache, target.attention):
+        raise UserError(f"target {target.name}: cache {problem}")
+    cache = resolve_cache(cache, target.attention)
+    if cache == "prefix":
+        return PrefixContext(target, capacity, layout, replicas)
+    return CanvasContext(target, capacity, layout, replicas, cache)
 
 
 class PrefixContext:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from workers.decoding.conditionals import Conditionals
-from workers.decoding.context import PrefixContext
+from workers.decoding.context import Context, make_context
 from workers.decoding.journal import BlockJournal
 from workers.decoding.noise import GumbelNoise
 from workers.decoding.records import BlockStats, Decoded, DecodeSettings, Round, answer_share
@@ -35,19 +35,17 @@ def decode(
 ) -> Decoded:
     """Decode one sample.
 
-    The blocks are aligned to position 0, so that the prompt's tail shares the first block, and the last block is filled
-    to its end. The first forward of a block is undrafted; every later one verifies drafts made from the conditionals of
-    the state at which the previous one stopped. Raises UserError if prompt and generation do not fit the target.
+    `Target.span` says where the blocks lie; the last one is filled to its end. The first forward of a block is undrafted;
+    every later one verifies drafts made from the conditionals of the state at which the previous one stopped. Raises UserError if prompt and generation do not fit the target.
     """
     length = target.block_length
-    end = -(-(len(prompt_tokens) + settings.generation_length) // length) * length
+    first, end = target.span(len(prompt_tokens), settings.generation_length)
     check_prompt(target, prompt_tokens, end)
     began = perf_counter()
-    context = PrefixContext(target, end, settings.layout, 1 + settings.budget)
+    context = make_context(target, settings.cache, end, settings.layout, 1 + settings.budget)
     transition = Transition(settings.commit_rule, settings.temperature, noise, target.mask_id, target.device)
     decoder = BlockDecoder(target, settings, context, transition, drafter, verifier)
     tokens = list(prompt_tokens)
-    first = len(tokens) // length * length
     context.prefill(tokens[:first])
     rounds: list[Round] = []
     blocks: list[BlockStats] = []
@@ -79,7 +77,8 @@ def decode(
 
 
 def check_prompt(target: Target, prompt_tokens: Sequence[int], end: int) -> None:
-    """Raise UserError if a sequence of `end` positions does not fit the target, or the prompt holds the mask id."""
+    """Raise UserError if a sequence of `end` positions does not fit the target, or if the prompt holds the mask id, or
+    nothing where the logits of the first position come from the one before."""
     if end > target.max_positions:
         raise UserError(
             f"target {target.name}: a prompt of {len(prompt_tokens)} tokens and its generation need {end} positions, "
@@ -89,6 +88,8 @@ def check_prompt(target: Target, prompt_tokens: Sequence[int], end: int) -> None
         raise UserError(f"target {target.name}: the prompt contains the mask token (id {target.mask_id})")
 
 
+    if target.shift and not prompt_tokens:
+        raise UserError(f"target {target.name}: the prompt is empty; this target predicts a token from the one before it")
 class BlockDecoder:
     """Decodes the blocks of one sample, round by round."""
 
@@ -96,7 +97,7 @@ class BlockDecoder:
         self,
         target: Target,
         settings: DecodeSettings,
-        context: PrefixContext,
+        context: Context,
         transition: Transition,
         drafter: Drafter,
         verifier: Verifier,

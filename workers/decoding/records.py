@@ -11,7 +11,8 @@ from workers.errors import UserError
 class DecodeSettings:
     """generation_length: tokens asked for; the last block is filled to its end. stop: "fill" decodes every block, "eos"
     ends with the block that holds the first stop id. budget: most drafts per round. padded: every drafted forward has
-    1 + budget replicas. layout: replicas as batch rows ("batch") or behind a blockwise mask in one row ("concat").
+    1 + budget replicas. layout: replicas as batch rows ("batch") or behind a blockwise mask in one row ("concat"). cache:
+    see `workers.decoding.caches`.
     """
 
     generation_length: int
@@ -21,6 +22,7 @@ class DecodeSettings:
     layout: str = "batch"
     temperature: float = 0.0
     commit_rule: str = "single"
+    cache: str = "auto"
 
     def __post_init__(self) -> None:
         if self.stop not in ("fill", "eos"):

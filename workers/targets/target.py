@@ -48,13 +48,14 @@ class Target:
     def vocab_size(self) -> int:
         return self.model.config.vocab_size
 
-    def encode(self, prompt: str, chat: bool = False) -> list[int]:
-        """Token ids of a prompt: as it is, or as a user's message in the chat template, the answer's header behind it.
+    def encode(self, prompt: str, chat: bool | None = None) -> list[int]:
+        """Token ids of a prompt: as a user's message in the chat template, the answer's header behind it, or as it is.
 
-        Raises UserError if `chat` is asked of a tokenizer without a template.
+        chat: None takes the template if the tokenizer has one. Raises UserError if one is asked for that is not there.
         """
-        if chat:
-            if not self.tokenizer.chat_template:
+        template = getattr(self.tokenizer, "chat_template", None)
+        if chat or (chat is None and template):
+            if not template:
                 raise UserError(f"target {self.name}: its tokenizer has no chat template; use plain prompts")
             message = [{"role": "user", "content": prompt}]
             prompt = self.tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
