@@ -11,6 +11,7 @@ from rich.console import Console
 
 from pipeline.control_files import clear_cancel
 from pipeline.graph import Graph, Node, build_graph
+from pipeline.overlap import describe, pool_overlaps
 from pipeline.paths import home_directory
 from pipeline.progress import Display
 from pipeline.recorder import Recorder, runs_of
@@ -64,6 +65,10 @@ def submit(
         recorder = Recorder(store, place, spec, graph)
         missing = _missing_intact(graph, place, recorder)
         recorder.begin(missing, limit)
+        if any(node.kind in ("collect", "train") for node in missing):
+            for pool, found in pool_overlaps(spec):
+                recorder.event("warning" if found.ngrams else "info", "overlap", describe(pool, found))
+                shown.print(describe(pool, found), highlight=False)
         counts = {State.DONE.value: len(graph.nodes) - len(missing)}
         code = OK
         if missing or due(recorder.runs(), graph, (), spec.outliers)[0]:

@@ -16,6 +16,7 @@ from typing import Any
 from pipeline.facts import Facts, executes_code, generated_tasks, stage_version
 from pipeline.grid import Run, expand
 from pipeline.mixture import STAGE_SPLITS, deal
+from pipeline.overlap import evaluated_samples
 from pipeline.settings import Section, TargetRef
 from pipeline.spec import Spec
 from workers.errors import UserError
@@ -165,7 +166,9 @@ class _Builder:
         pools = deal(stage.task, STAGE_SPLITS["collect"], start, min(start + stage.shard_prompts, stage.prompts))
         params = {**_fields(stage, {"task", "prompts", "shard_prompts"}), "block_length": block_length, "pools": pools}
         label = self._stage_label("collect", target, block_length)
-        return self._add("collect", f"{label}/shard-{shard}", params, {}, target, pools)
+        read = any(pool["task"] not in generated_tasks() for pool in pools)
+        compared = evaluated_samples(self.spec) if read else []
+        return self._add("collect", f"{label}/shard-{shard}", params, {}, target, pools, compared)
 
     def _train(self, target: TargetRef, block_length: int) -> str:
         collect = self.spec.stages.collect
@@ -207,8 +210,10 @@ class _Builder:
         inputs: dict[str, Any],
         target: TargetRef | None = None,
         pools: Iterable[Mapping[str, Any]] = (),
+        compared: Iterable[Mapping[str, Any]] = (),
         **about: Any,
     ) -> str:
+        """`pools` decide the output; the samples `compared` with them are only reported on, so no identity holds them."""
         determinants = {"kind": kind, "version": stage_version(kind), "params": params}
         if target is not None:
             params = {**params, "target": target.reference}
@@ -217,10 +222,10 @@ class _Builder:
             else:
                 determinants["target"] = self.facts.target_digest(target)
         determinants["upstream"] = inputs
-        pools = list(pools)
-        data = {pool["task"]: self.spec.data[pool["task"]] for pool in pools if pool["task"] in self.spec.data}
-        if data:
-            params = {**params, "data": data}
+        pools, compared = list(pools), list(compared)
+        read = [pool["task"] for pool in (*pools, *compared)]
+        data = {task: self.spec.data[task] for task in read if task in self.spec.data}
+        params = {**params, **({"data": data} if data else {}), **({"compared": compared} if compared else {})}
         determinants["samples"] = [self._samples_digest(pool, data) for pool in pools]
         if about.get("limited"):
             determinants["limited"] = True

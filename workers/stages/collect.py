@@ -13,6 +13,7 @@ One shard holds one row per sample, one row group per batch of prompts:
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,8 @@ import torch
 from workers.decoding.conditionals import TOP
 from workers.stages import Inputs, StageSession, target_reference
 from workers.stages.trajectories import BatchStep, Prompt, decode_batch, group, load_prompts
+from workers.tasks import get_task
+from workers.tasks.overlap import overlaps
 
 if TYPE_CHECKING:
     from workers.targets.target import Target
@@ -49,9 +52,10 @@ SCHEMA = pa.schema(
 class Recorder:
     """Gathers one sample's states block by block."""
 
-    def __init__(self, prompt: Prompt, block_length: int):
+    def __init__(self, prompt: Prompt, target: Target):
         self.prompt = prompt
-        self.length = block_length
+        self.length = target.block_length
+        self.first = target.span(len(prompt.tokens), 1)[0]
         self.commits: list[int] = []
         self.values: list[int] = []
         self.order: list[np.ndarray] = []
@@ -61,7 +65,7 @@ class Recorder:
     def add(self, step: BatchStep, row: int, log_doubt: np.ndarray, probs: np.ndarray) -> None:
         index = np.flatnonzero(step.masked[row])
         order = index[np.argsort(-step.confidence[row, index], kind="stable")]
-        start = (len(self.prompt.tokens) // self.length + step.block) * self.length
+        start = self.first + step.block * self.length
         self.commits.append(start + int(step.position[row]))
         self.values.append(int(step.token[row]))
         self.order.append(order)
@@ -72,7 +76,7 @@ class Recorder:
         filled_at = {position: step for step, position in enumerate(self.commits)}
         delays = []
         for step, (commit, order) in enumerate(zip(self.commits, self.order)):
-            start = commit - commit % self.length
+            start = commit - (commit - self.first) % self.length
             delays.append([filled_at[start + int(position)] - step for position in order])
         by_position = sorted(zip(self.commits, self.values))
         probs = np.concatenate(self.probs)
@@ -94,7 +98,7 @@ class Recorder:
 
 def record_batch(target: Target, prompts: list[Prompt], generation_length: int) -> pa.Table:
     """The trajectories of one batch of `group`, as rows of SCHEMA."""
-    recorders = [Recorder(prompt, target.block_length) for prompt in prompts]
+    recorders = [Recorder(prompt, target) for prompt in prompts]
     for step in decode_batch(target, [prompt.tokens for prompt in prompts], generation_length):
         log_doubt, probs = _stale(step)
         for row in np.flatnonzero(step.active):
@@ -123,11 +127,12 @@ def _stale(step: BatchStep) -> tuple[np.ndarray, np.ndarray]:
 
 
 def run(params: dict[str, Any], inputs: Inputs, out: Path, session: StageSession) -> dict[str, Any]:
-    """Write shard.parquet; params: target, block_length, generation_length, pools, batch."""
+    """Write shard.parquet; params: target, block_length, generation_length, pools, batch, and optionally `compared`, pools
+    of evaluated samples whose overlap with the prompts is reported."""
     target = session.target(target_reference(params, inputs), params["block_length"])
     prompts = load_prompts(target, params["pools"], params.get("data"))
     lengths = [len(prompt.tokens) for prompt in prompts]
-    batches = group(lengths, params["generation_length"], target.block_length, params["batch"])
+    batches = group(lengths, params["generation_length"], target.block_length, params["batch"], target.attention)
     done = tokens = states = 0
     with pq.ParquetWriter(out / "shard.parquet", SCHEMA, compression="zstd") as writer:
         for batch in batches:
@@ -137,4 +142,14 @@ def run(params: dict[str, Any], inputs: Inputs, out: Path, session: StageSession
             tokens += sum(len(row) for row in table["tokens"].to_pylist())
             states += sum(len(row) for row in table["counts"].to_pylist())
             session.progress(done, len(prompts), tokens=tokens)
-    return {"samples": done, "tokens": tokens, "states": states, "pools": params["pools"]}
+    summary = {"samples": done, "tokens": tokens, "states": states, "pools": params["pools"]}
+    return {**summary, **_overlap(prompts, params)}
+
+
+def _overlap(prompts: list[Prompt], params: dict[str, Any]) -> dict[str, Any]:
+    evaluated = {
+        pool["task"]: get_task(pool["task"], params.get("data")).samples(pool["split"], pool["first"], pool["count"])
+        for pool in params.get("compared", ())
+    }
+    found = overlaps([prompt.sample for prompt in prompts], evaluated)
+    return {"overlap": [asdict(overlap) for overlap in found]} if found else {}

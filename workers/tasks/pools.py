@@ -58,30 +58,34 @@ def pool_task(name: str, data: str | Mapping[str, str] | None = None) -> Task:
         if split != "pool":
             raise UserError(f"'{name}' is a pool of prompts, it has no {split} samples")
         rows = read(name, data)
-        return [sample(index, place, row) for index, (place, row) in enumerate(rows[first : first + count], first)]
+        return [sample(index, *rows[index]) for index in range(first, min(first + count, len(rows)))]
 
     def sample(index: int, place: Place, row: Row) -> Sample:
-        if "prompt" in row:
-            check_row(place, row, f"pool '{name}'", {"prompt": str})
-            prompt = row["prompt"]
-        else:
-            check_row(place, row, f"pool '{name}'", POOLS[name].fields)
-            prompt = POOLS[name].prompt(row)
+        own = name not in POOLS or "prompt" in row
+        check_row(place, row, f"pool '{name}'", {"prompt": str} if own else POOLS[name].fields)
+        prompt = row["prompt"] if own else POOLS[name].prompt(row)
         if not prompt.strip():
             raise UserError(f"{place}: the prompt is empty")
-        return Sample(f"{name}/pool/{row.get('id', index) if isinstance(row.get('id', index), (str, int)) else index}", prompt)
+        return Sample(f"{name}/pool/{identifier(index, row)}", prompt)
 
     return Task(name, 1, False, ("pool",), samples, None)
 
 
+def identifier(index: int, row: Row) -> str | int:
+    """What names a row within its pool: its `id` if it has one, else its number."""
+    return row["id"] if isinstance(row.get("id"), (str, int)) else index
+
+
 def read(name: str, data: str | Mapping[str, str] | None) -> list[tuple[Place, Row]]:
+    owner = f"pool '{name}'"
     if isinstance(data, Mapping):
-        raise UserError(f"the pool '{name}' is one file; write data: {{{name}: FILE}}")
-    if data is not None:
-        rows = read_file(data, f"pool '{name}'", {})
-        place, row = rows[0]
-        if name not in POOLS:
-            check_row(place, row, f"pool '{name}'", {"prompt": str})
-        return rows
-    hub = POOLS[name].hub
-    return read_hub(hub, hub.splits["pool"], f"pool '{name}'", {})
+        raise UserError(f"the {owner} is one file; write data: {{{name}: FILE}}")
+    if data is None:
+        hub = POOLS[name].hub
+        return read_hub(hub, hub.splits["pool"], owner, {})
+    rows = read_file(data, owner, {})
+    seen: dict[str | int, Place] = {}
+    for index, (place, row) in enumerate(rows):
+        if (first := seen.setdefault(identifier(index, row), place)) is not place:
+            raise UserError(f"{place}: the same id as at {first}: '{identifier(index, row)}'")
+    return rows
