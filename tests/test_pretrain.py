@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,8 +27,8 @@ from workers.tasks import get_task
 
 PACKAGED = Path(__file__).parents[1] / "workers/targets/tiny-sdar"
 TINY = dict(
-    steps=6, rows=2, layers=1, width=32, heads=2, intermediate=32, vocab_size=400, max_positions=512, warmup=2, second_phase=3,
-    tokenizer_samples=20, checkpoint_every=2, check_every=4, check_samples=1, final_samples=2,
+    steps=6, rows=2, layers=1, width=32, heads=2, intermediate=32, vocab_size=400, max_positions=512, warmup=2,
+    second_phase=3, tokenizer_samples=20, checkpoint_every=2, check_every=4, check_samples=1, final_samples=2,
 )  # fmt: skip
 
 
@@ -43,7 +44,7 @@ def test_attention_shows_each_part_what_it_may_see(block):
     clean_length = windows * WINDOW - block
     noisy = torch.arange(first * WINDOW, windows * WINDOW)
     where = torch.cat([noisy, noisy, torch.arange(clean_length)]) // block
-    copy = torch.cat([torch.full_like(noisy, 1), torch.full_like(noisy, 2), torch.zeros(clean_length, dtype=torch.long)])
+    copy = torch.tensor([1] * len(noisy) + [2] * len(noisy) + [0] * clean_length)
     same = (copy[:, None] == copy[None]) & (where[:, None] == where[None])
     mask = same | ((copy[None] == 0) & (where[None] < where[:, None]))
     generator = torch.Generator().manual_seed(0)
@@ -85,6 +86,22 @@ def test_rows_hold_training_problems_with_the_answer_as_label():
     assert seen == prompts
 
 
+def test_drills_ask_for_each_result_once():
+    """The second phase's rows of arithmetic: every masked token is the right result of what stands before it."""
+    _, corpus = settings_and_corpus()
+    (drills,) = [batch for batch in corpus.batches(1, 10, WINDOW, second_phase=True) if batch.weight != 1]
+    for row, labels in zip(drills.tokens, drills.labels):
+        first, second = (labels[start : start + drills.attention.noisy] for start in (0, drills.attention.noisy))
+        assert not ((first >= 0) & (second >= 0)).any()
+        whole = torch.where(first >= 0, first, row[: drills.attention.noisy])
+        text = corpus.tokenizer.decode(whole.tolist())
+        facts = re.findall(r"(\d+) ([+*-]) (\d+) = (\d+)\.", text)
+        assert len(facts) >= 8
+        signs = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__}
+        assert all(signs[sign](int(a), int(b)) == int(result) for a, sign, b, result in facts)
+        assert ((first >= 0) | (second >= 0)).sum() >= len(facts)
+
+
 def test_small_blocks_come_only_at_first():
     settings = PretrainSettings(steps=100, small_until=20)
     assert [step for step in range(100) if small_blocks(settings, step)] == list(range(0, 20, 2))
@@ -92,7 +109,8 @@ def test_small_blocks_come_only_at_first():
 
 def test_orthogonalised_matrices_have_even_singular_values():
     for shape in ((3, 16, 16), (2, 48, 16), (2, 16, 48)):
-        values = torch.linalg.svdvals(orthogonalise(torch.randn(shape, generator=torch.Generator().manual_seed(0))).float())
+        matrices = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+        values = torch.linalg.svdvals(orthogonalise(matrices).float())
         assert values.min() > 0.3 and values.max() < 1.4
 
 
@@ -121,7 +139,8 @@ def test_a_killed_run_ends_with_the_same_weights(tmp_path):
     assert straight["accuracy"] == resumed["accuracy"]
     assert not (tmp_path / "journal.safetensors").exists()
     built = json.loads((outs[2] / "build.json").read_text())
-    assert built["settings"]["steps"] == 6 and set(built["sha256"]) >= {"model.safetensors", "config.json", "tokenizer.json"}
+    assert built["settings"]["steps"] == 6
+    assert set(built["sha256"]) >= {"model.safetensors", "config.json", "tokenizer.json"}
     target = load_target(str(outs[2]), WINDOW)
     assert target.decode(target.encode("any text")) == "any text"
 
@@ -166,10 +185,9 @@ def test_shipped_tokenizer_has_a_token_for_every_small_number():
     assert all(len(target.encode(f" {number}")) == 1 for number in range(100))
     for name in ("tiny-math", "tiny-code"):
         for sample in get_task(name).samples("test", 0, 200):
-            solution = target.encode(sample.reference["solution"])
-            assert 60 <= len(solution) + 1 <= 95
-            assert 30 <= len(target.encode(sample.prompt)) <= 50
-            assert target.encode(sample.prompt) + solution == target.encode(sample.prompt + sample.reference["solution"])
+            prompt, solution = target.encode(sample.prompt), target.encode(sample.reference["solution"])
+            assert 60 <= len(solution) + 1 <= 95 and 30 <= len(prompt) <= 50
+            assert prompt + solution == target.encode(sample.prompt + sample.reference["solution"])
 
 
 def test_shipped_target_solves_held_out_problems():

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import time
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 import torch
@@ -25,13 +25,15 @@ from workers.targets.transformer import Transformer, TransformerConfig
 from workers.tasks import TASKS
 
 SMALL_BLOCK = 4
+REBUILD = "python -m pipeline submit specs/targets/tiny-sdar.yaml"
 
 
 @dataclass(frozen=True)
 class PretrainSettings:
     """Everything that decides the weights.
 
-    Until step `small_until` every second step has blocks of 4. At step `second_phase` the mix of rows turns to arithmetic.
+    Until step `small_until` every second step has blocks of 4. At step `second_phase` the mix of rows turns to
+    arithmetic.
     """
 
     embedded: str = "tiny-sdar"
@@ -60,7 +62,7 @@ class PretrainSettings:
 
 def parse_settings(params: dict) -> PretrainSettings:
     """Raises UserError for unknown settings and unknown embedded targets."""
-    known = {field.name for field in fields(PretrainSettings)}
+    known = {setting.name for setting in fields(PretrainSettings)}
     if unknown := sorted(set(params) - known):
         raise UserError(f"pretrain: unknown settings {', '.join(unknown)}; known are {', '.join(sorted(known))}")
     settings = PretrainSettings(**params)
@@ -121,23 +123,33 @@ def train_step(model: Transformer, batches: list[Batch]) -> dict[str, float]:
     return {"loss": loss, **{name: right[name] / seen[name] for name in right}}
 
 
-def save_checkpoint(path: Path, optimizer: MuonAdamW, settings: PretrainSettings, step: int, seconds: float) -> None:
+@dataclass
+class Progress:
+    """How far a run is: steps done, seconds spent, running figures."""
+
+    step: int = 0
+    seconds: float = 0.0
+    figures: dict[str, float] = field(default_factory=dict)
+
+
+def save_checkpoint(path: Path, optimizer: MuonAdamW, settings: PretrainSettings, progress: Progress) -> None:
     fresh = path.with_suffix(".tmp")
-    metadata = {"step": str(step), "seconds": str(seconds), "settings": json.dumps(asdict(settings), sort_keys=True)}
+    parts = {"settings": settings, "progress": progress}
+    metadata = {key: json.dumps(asdict(value), sort_keys=True) for key, value in parts.items()}
     save_file(optimizer.state(), fresh, metadata)
     fresh.replace(path)
 
 
-def load_checkpoint(path: Path, optimizer: MuonAdamW, settings: PretrainSettings) -> tuple[int, float]:
-    """(step, seconds so far) to go on from; (0, 0) if there is no checkpoint of these settings."""
+def load_checkpoint(path: Path, optimizer: MuonAdamW, settings: PretrainSettings) -> Progress:
+    """The progress to go on from; a fresh one if there is no checkpoint of these settings."""
     if not path.exists():
-        return 0, 0.0
+        return Progress()
     with safe_open(path, "pt") as stored:
         metadata = stored.metadata()
         if metadata["settings"] != json.dumps(asdict(settings), sort_keys=True):
-            return 0, 0.0
+            return Progress()
         optimizer.load({key: stored.get_tensor(key) for key in stored.keys()})
-    return int(metadata["step"]), float(metadata["seconds"])
+    return Progress(**json.loads(metadata["progress"]))
 
 
 def finished_model(optimizer: MuonAdamW, config: TransformerConfig) -> Transformer:
@@ -165,27 +177,28 @@ def run(params: dict, inputs: dict, out: Path, session) -> dict:
     model = new_model(settings, tokenizer.get_vocab_size()).bfloat16()
     optimizer = MuonAdamW(model, settings.muon_lr, settings.adam_lr)
     checkpoint = (session.journal or out / "pretrain").with_suffix(".safetensors")
-    first, spent = load_checkpoint(checkpoint, optimizer, settings)
+    progress = load_checkpoint(checkpoint, optimizer, settings)
+    figures = progress.figures
     corpus = Corpus(tokenizer, stop_id, mask_id, settings.seed)
-    began = time.perf_counter() - spent
-    figures: dict[str, float] = {}
+    began = time.perf_counter() - progress.seconds
 
     def held_out(split: str, count: int) -> dict[str, float]:
         finished = finished_model(optimizer, model.config)
         length = settings.generation_length
         return exact_accuracy(finished, tokenizer, WINDOW, length, (mask_id, stop_id), split, count)
 
-    for step in range(first, settings.steps):
+    for step in range(progress.step, settings.steps):
         small = small_blocks(settings, step)
         block = SMALL_BLOCK if small else WINDOW
         batches = corpus.batches(step, settings.rows, block, second_phase=step >= settings.second_phase)
         fresh = train_step(model, batches)
         optimizer.step(step + 1, learning_rate(settings, step))
         if not small:
-            figures |= {key: 0.98 * figures.get(key, value) + 0.02 * value for key, value in fresh.items()}
+            figures.update({key: 0.98 * figures.get(key, value) + 0.02 * value for key, value in fresh.items()})
         done = step + 1
         if done % settings.checkpoint_every == 0:
-            save_checkpoint(checkpoint, optimizer, settings, done, time.perf_counter() - began)
+            progress.step, progress.seconds = done, time.perf_counter() - began
+            save_checkpoint(checkpoint, optimizer, settings, progress)
         if done % settings.check_every == 0:
             session.progress(done, settings.steps, **figures, **held_out("calibration", settings.check_samples))
         elif done % 20 == 0:
@@ -201,12 +214,9 @@ def run(params: dict, inputs: dict, out: Path, session) -> dict:
         "accuracy_samples": settings.final_samples,
     }
     write_target(out, optimizer.masters, model.config, WINDOW, tokenizer)
-    hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(out.iterdir()) if path != checkpoint}
-    build = {"settings": asdict(settings), "summary": summary, "sha256": hashes, "command": rebuild_command(settings)}
+    written = [path for path in sorted(out.iterdir()) if path != checkpoint]
+    hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in written}
+    build = {"settings": asdict(settings), "summary": summary, "sha256": hashes, "command": REBUILD}
     (out / "build.json").write_text(json.dumps(build, indent=2) + "\n")
     checkpoint.unlink(missing_ok=True)
     return summary
-
-
-def rebuild_command(settings: PretrainSettings) -> str:
-    return f"python -m workers.stages.pretrain --steps {settings.steps} --seed {settings.seed} --out DIRECTORY"

@@ -1,7 +1,7 @@
 """Batches of block-diffusion training: two complementary noisy copies of the answer's blocks and one clean copy.
 
-Layout of a row (arXiv 2503.09573, section 3.2 and its vectorised training): [noisy 1 | noisy 2 | clean]. Block b of a noisy
-copy sees the clean blocks before b and itself; the clean copy is block-causal and lacks its last block, which nobody sees.
+Layout of a row (arXiv 2503.09573, its vectorised training): [noisy 1 | noisy 2 | clean]. Block b of a noisy copy sees
+the clean blocks before b and itself; the clean copy is block-causal and lacks its last block, which nobody sees.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ FILLER_SHARE = 0.12
 # Rows of the two phases, in turn. The second turns to what is learnt last: arithmetic.
 FIRST_MIX = ("tiny-code", "tiny-math")
 DRILL = "drill"
-SECOND_MIX = ("tiny-math", DRILL, "tiny-math", "tiny-code", "tiny-math", DRILL, "tiny-math", DRILL, "tiny-math", "tiny-code")
+SECOND_MIX = (
+    *("tiny-math", DRILL, "tiny-math", "tiny-code", "tiny-math"),
+    *(DRILL, "tiny-math", DRILL, "tiny-math", "tiny-code"),
+)
 DRILL_WINDOWS = 3
 DRILL_WEIGHT = 4.0
 
@@ -160,8 +163,8 @@ def masked_pair(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Masks of the two noisy copies, bool [windows * WINDOW]: complements, except where a window starts fully masked.
 
-    Half of the windows lose their late positions first, as in decoding, where early positions tend to be committed first.
-    With `late_first` they do so in both copies: a complement would show the solution's end and hide its beginning.
+    Half of the windows lose their late positions first, as in decoding, where early positions tend to be committed
+    first. With `late_first` they do so in both copies: a complement would show a solution's end and hide its beginning.
     """
     first, second = (np.zeros((windows, WINDOW), dtype=bool) for _ in range(2))
     for window in range(windows):
