@@ -65,7 +65,8 @@ def run(params: dict[str, Any], inputs: Inputs, out: Path, session: StageSession
     tokens = [prompt.tokens for prompt in prompts]
     counts: Counter[Pairs] = Counter()
     done = 0
-    for batch in group([len(t) for t in tokens], params["generation_length"], target.block_length, params["batch"]):
+    lengths = [len(prompt) for prompt in tokens]
+    for batch in group(lengths, params["generation_length"], target.block_length, params["batch"], target.attention):
         chosen = [tokens[index] for index in batch]
         counts += count_sets(target, chosen, params["generation_length"], params["lookahead"], params["token_ranks"])
         done += len(batch)

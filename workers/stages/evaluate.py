@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from workers.decoding.caches import EXACT_CACHES, resolve_cache
 from workers.decoding.records import DecodeSettings
 from workers.errors import UserError
 from workers.stages import EvaluationResult, Inputs, StageSession, target_reference
@@ -17,7 +18,6 @@ from workers.stages.measure import Setting, build_drafter, decode_sample, encode
 from workers.tasks import get_task
 from workers.verifiers import make_verifier
 
-EXACT_CACHES = ("prefix",)  # on a block-causal target; the only kind there is so far
 LOSSLESS_RULES = ("single",)
 
 SAMPLES = pa.schema(
@@ -120,6 +120,7 @@ def run(params: dict[str, Any], inputs: Inputs, out: Path | None, session: Stage
             temperature=params["temperature"],
             commit_rule=params["commit_rule"],
         ),
+            cache=params["cache"],
         drafter=build_drafter(params["drafter"], params.get("drafter_options") or {}, floor, inputs, target),
         verifier=make_verifier(params["verifier"]),
         seed=params["seed"],
@@ -150,7 +151,7 @@ def run(params: dict[str, Any], inputs: Inputs, out: Path | None, session: Stage
         "floor": floor,
         "warmup_s": warmup_s,
         "distribution_preserving": (
-            params["cache"] in EXACT_CACHES
+            resolve_cache(params["cache"], target.attention) in EXACT_CACHES
             and params["commit_rule"] in LOSSLESS_RULES
             and setting.verifier.exact(params["temperature"])
         ),

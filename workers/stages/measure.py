@@ -65,18 +65,20 @@ def encode_samples(target: Target, samples: list[Sample], generation_length: int
     """Prompt tokens of every sample. Raises UserError if there are none, or one does not fit the target."""
     if not samples:
         raise UserError("samples: the evaluation has none; set samples to at least 1")
-    length = target.block_length
     prompts = [target.encode(sample.prompt) for sample in samples]
     for sample, prompt in zip(samples, prompts):
         try:
-            check_prompt(target, prompt, -(-(len(prompt) + generation_length) // length) * length)
+            check_prompt(target, prompt, target.span(len(prompt), generation_length)[1])
         except UserError as error:
             raise UserError(f"sample {sample.id}: {error}") from error
     return prompts
 
 
 def warm_up(setting: Setting, prompt: list[int]) -> float:
-    """Decode the last few positions of one block behind a part of `prompt`, drafts included; returns seconds."""
+    """Decode the last few positions of one block behind a part of `prompt`, drafts included; returns seconds.
+
+    On full attention, where a block holds nothing of the prompt, it is a whole block.
+    """
     began = perf_counter()
     length = setting.target.block_length
     short = len(prompt) - (len(prompt) + WARMUP_MASKS) % length

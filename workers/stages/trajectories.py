@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from workers.decoding.caches import resolve_cache
+from workers.decoding.canvas import CanvasContext
 from workers.decoding.commit import COMMIT_RULES
 from workers.errors import UserError
 from workers.targets.transformer import KVCache, block_causal_mask
@@ -69,18 +71,25 @@ def blocks_of(prompt_tokens: int, generation_length: int, block_length: int) -> 
     return whole, -(-(prompt_tokens + generation_length) // block_length) - whole
 
 
-def group(lengths: Sequence[int], generation_length: int, block_length: int, batch: int) -> list[list[int]]:
+def group(
+    lengths: Sequence[int], generation_length: int, block_length: int, batch: int, attention: str = "block-causal"
+) -> list[list[int]]:
     """Indices in batches of at most `batch` whose prompts cover the same whole blocks and decode as many blocks.
 
-    Prompts of like tails come together, so that few rows idle in the first block. Depends on the lengths alone.
+    Prompts of like tails come together, so that few rows idle in the first block. On full attention, where blocks follow
+    the prompt, any prompts go together, those of like length first. Depends on the lengths alone.
     """
-    keys = [(*blocks_of(length, generation_length, block_length), length) for length in lengths]
+    whole = [(0, 0) if attention == "full" else blocks_of(length, generation_length, block_length) for length in lengths]
     batches: list[list[int]] = []
-    for index in sorted(range(len(lengths)), key=lambda i: (keys[i], i)):
-        if not batches or len(batches[-1]) == batch or keys[batches[-1][0]][:2] != keys[index][:2]:
+    for index in sorted(range(len(lengths)), key=lambda i: (whole[i], lengths[i], i)):
+        if not batches or len(batches[-1]) == batch or whole[batches[-1][0]] != whole[index]:
             batches.append([])
         batches[-1].append(index)
     return batches
+
+
+# Logits fp32 [B, L, V] of states int64 [B, L], after taking over a finished block [B, L] if there is one.
+Forward = Callable[[np.ndarray, np.ndarray | None], Tensor]
 
 
 @torch.inference_mode()
@@ -88,34 +97,26 @@ def decode_batch(target: Target, prompts: Sequence[Sequence[int]], generation_le
     """Decode a batch of `group` greedily, one commit per row and forward, to the end of the last block.
 
     Yields every forward; a row idles from the moment its block is full until the next block starts. The committed tokens
-    equal those of the one-sample decode loop, up to rounding between batch shapes.
+    equal those of the one-sample decode loop under the target's usual cache, up to rounding between batch shapes.
     """
-    length, config, device = target.block_length, target.model.config, target.device
-    whole, blocks = blocks_of(len(prompts[0]), generation_length, length)
-    capacity = (whole + blocks) * length
+    length, rows = target.block_length, len(prompts)
+    spans = [target.span(len(prompt), generation_length) for prompt in prompts]
+    capacity = max(end for _, end in spans)
     if capacity > target.max_positions:
         raise UserError(
             f"generation_length: prompt and answer need {capacity} positions, {target.name} has {target.max_positions}; "
             "shorten generation_length or the prompts"
         )
-    rows = len(prompts)
-    cache = KVCache(config, rows, capacity, device, target.dtype)
-    positions = torch.arange(capacity, device=device)
-    if whole:
-        prefix = torch.tensor([list(prompt[: whole * length]) for prompt in prompts], device=device)
-        head = positions[: whole * length]
-        target.model(prefix, head, block_causal_mask(head, length), cache, store=whole * length, keep=0)
-
+    forward = (_canvas_forward if target.attention == "full" else _prefix_forward)(target, prompts, spans)
     single = COMMIT_RULES["single"]
     finished: np.ndarray | None = None
-    for block in range(blocks):
+    for block in range((spans[0][1] - spans[0][0]) // length):
         states = np.full((rows, length), target.mask_id, dtype=np.int64)
         if block == 0:
-            for row, prompt in enumerate(prompts):
-                tail = prompt[whole * length :]
-                states[row, : len(tail)] = tail
+            for state, prompt, (first, _) in zip(states, prompts, spans):
+                state[: len(prompt) - first] = prompt[first:]
         while (active := (masked := states == target.mask_id).any(axis=1)).any():
-            logits = _forward(target, cache, positions, states, finished)
+            logits = forward(states, finished)
             finished = None
             confidence = torch.softmax(logits, dim=-1).amax(dim=-1).cpu().numpy()
             position = single(confidence, masked).argmax(axis=1)
@@ -125,16 +126,41 @@ def decode_batch(target: Target, prompts: Sequence[Sequence[int]], generation_le
         finished = states
 
 
-def _forward(target: Target, cache: KVCache, positions: Tensor, states: np.ndarray, finished: np.ndarray | None) -> Tensor:
-    """fp32 logits [B, L, V] at `states`; stores a `finished` block [B, L] on the way."""
-    length, start = states.shape[1], cache.length
-    tokens, mask, store = states, None, 0
-    if finished is not None:
-        tokens, store = np.concatenate([finished, states], axis=1), length
-        span = positions[start : start + 2 * length]
-        mask = block_causal_mask(span, length, positions[: start + 2 * length])
-    span = positions[start : start + tokens.shape[1]]
-    tokens = torch.from_numpy(tokens).to(cache.data.device)
-    logits = target.model(tokens, span, mask, cache, store=store, keep=length).float()
-    logits[..., target.mask_id] = -torch.inf
-    return logits
+def _canvas_forward(target: Target, prompts: Sequence[Sequence[int]], spans: Sequence[tuple[int, int]]) -> Forward:
+    """Full attention: prompts padded on the left, under the usual cache."""
+    pads = [max(map(len, prompts)) - len(prompt) for prompt in prompts]
+    capacity = max(end for _, end in spans)
+    context = CanvasContext(target, capacity, cache=resolve_cache("auto", target.attention), pads=pads)
+    context.prefill([[0] * pad + list(prompt) for pad, prompt in zip(pads, prompts)])
+
+    def forward(states: np.ndarray, finished: np.ndarray | None) -> Tensor:
+        if finished is not None:
+            context.finish(finished)
+        return context.forward(states, context.length)
+
+    return forward
+
+
+def _prefix_forward(target: Target, prompts: Sequence[Sequence[int]], spans: Sequence[tuple[int, int]]) -> Forward:
+    """Block-causal: the exact prefix cache, one row per prompt; a finished block is stored on the way."""
+    (first, capacity), length, device = spans[0], target.block_length, target.device
+    cache = KVCache(target.model.config, len(prompts), capacity, device, target.dtype)
+    positions = torch.arange(capacity, device=device)
+    if first:
+        prefix = torch.tensor([list(prompt[:first]) for prompt in prompts], device=device)
+        head = positions[:first]
+        target.model(prefix, head, block_causal_mask(head, length), cache, store=first, keep=0)
+
+    def forward(states: np.ndarray, finished: np.ndarray | None) -> Tensor:
+        start, tokens, mask, store = cache.length, states, None, 0
+        if finished is not None:
+            tokens, store = np.concatenate([finished, states], axis=1), length
+            span = positions[start : start + 2 * length]
+            mask = block_causal_mask(span, length, positions[: start + 2 * length])
+        span = positions[start : start + tokens.shape[1]]
+        tokens = torch.from_numpy(tokens).to(device)
+        logits = target.model(tokens, span, mask, cache, store=store, keep=length).float()
+        logits[..., target.mask_id] = -torch.inf
+        return logits
+
+    return forward
