@@ -251,13 +251,18 @@ def doctor(home: Path, no_ray: bool) -> None:
 def _print_plan(spec_path: str, overrides: tuple[str, ...], limit: int | None, home: Path, form: str) -> None:
     from pipeline.driver import snapshot_query
     from pipeline.graph import build_graph
+    from pipeline.overlap import describe, pool_overlaps
     from pipeline.spec import load_spec
     from pipeline.standing import plan_rows
     from pipeline.tables import render
 
-    rows = plan_rows(build_graph(load_spec(spec_path, overrides), limit), home, snapshot_query(home))
+    spec = load_spec(spec_path, overrides)
+    rows = plan_rows(build_graph(spec, limit), home, snapshot_query(home))
     columns = ["action", "label", "identity", "reason"]
     width = 16 if form == "table" else None
     click.echo(render(columns, [[row.action, row.label, row.identity[:width], row.reason] for row in rows], form))
     if form == "table":
         click.echo(f"{sum(row.action == 'run' for row in rows)} of {len(rows)} nodes would run")
+        if any(row.kind == "collect" and row.action == "run" for row in rows):
+            for pool, found in pool_overlaps(spec):
+                click.echo(describe(pool, found))

@@ -67,7 +67,7 @@ def submit(
         recorder.begin(missing, limit)
         if any(node.kind in ("collect", "train") for node in missing):
             for pool, found in pool_overlaps(spec):
-                recorder.event("warning" if found.ngrams else "info", "overlap", describe(pool, found))
+                recorder.event("warning" if any(one.ngrams for one in found) else "info", "overlap", describe(pool, found))
                 shown.print(describe(pool, found), highlight=False)
         counts = {State.DONE.value: len(graph.nodes) - len(missing)}
         code = OK

@@ -5,7 +5,7 @@ Generated tasks are left out: their splits are disjoint by construction, and all
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pipeline import facts
@@ -20,20 +20,20 @@ def evaluated_samples(spec: Spec) -> list[dict[str, Any]]:
     return [{"task": task, "split": "test", "first": 0, "count": spec.samples} for task in tasks]
 
 
-def pool_overlaps(spec: Spec) -> Iterator[tuple[str, Overlap]]:
-    """What each pool of the collect stage shares with each benchmark that is evaluated. Raises UserError (data)."""
+def pool_overlaps(spec: Spec) -> Iterator[tuple[str, list[Overlap]]]:
+    """What each pool of the collect stage shares with every benchmark that is evaluated. Raises UserError (data)."""
     evaluated = {pool["task"]: facts.samples_of(**pool, data=spec.data) for pool in evaluated_samples(spec)}
     stage = spec.stages.collect
     for pool in deal(stage.task, STAGE_SPLITS["collect"], 0, stage.prompts) if evaluated else ():
         if pool["task"] not in facts.generated_tasks():
-            for found in overlaps(facts.samples_of(**pool, data=spec.data), evaluated):
-                yield f"{pool['task']}/{pool['split']}", found
+            name = f"{pool['task']}/{pool['split']}"
+            yield name, overlaps(facts.samples_of(**pool, data=spec.data), evaluated)
 
 
-def describe(pool: str, found: Overlap) -> str:
-    if not found.ngrams:
-        return f"the pool {pool} shares no run of {WORDS} words with the evaluated samples of {found.task}"
-    return (
-        f"the pool {pool} shares {found.ngrams} runs of {WORDS} words with {found.task}: "
-        f"{found.prompts} of its prompts, {found.samples} of the evaluated samples"
-    )
+def describe(pool: str, found: Iterable[Overlap]) -> str:
+    """One line for a pool."""
+    parts = []
+    for one in found:
+        shared = f" ({one.prompts} prompts of the pool, {one.samples} evaluated samples)" if one.ngrams else ""
+        parts.append(f"{one.task} {one.ngrams}{shared}")
+    return f"pool {pool}: runs of {WORDS} words shared with what is evaluated: {', '.join(parts)}"

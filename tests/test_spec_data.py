@@ -160,9 +160,7 @@ def test_overlap_of_pools_is_reported(spec_file: Path) -> None:
     path = spec_file.parent / "notes.jsonl"
     quoted = "Rewrite: A baker makes 2 trays of 600 rolls each. How many rolls are that?"
     rows.write_jsonl(path, [{"prompt": f"Note {n}"} for n in range(8)] + [{"prompt": quoted}])
-    found = {(pool, one.task): one for pool, one in pool_overlaps(load_spec(spec_file, ["stages.collect.task=notes"]))}
-    assert found.keys() == {("notes/pool", "gsm8k"), ("notes/pool", "mbpp")}
-    assert found["notes/pool", "gsm8k"].ngrams == 3 and found["notes/pool", "gsm8k"].prompts == 1
-    assert "shares 3 runs of 10 words with gsm8k: 1 of its prompts" in describe("notes/pool", found["notes/pool", "gsm8k"])
-    assert "shares no run of 10 words" in describe("notes/pool", found["notes/pool", "mbpp"])
+    ((pool, (gsm8k, mbpp)),) = pool_overlaps(load_spec(spec_file, ["stages.collect.task=notes"]))
+    assert (pool, gsm8k.ngrams, gsm8k.prompts, mbpp.ngrams) == ("notes/pool", 3, 1, 0)
+    assert describe(pool, [gsm8k, mbpp]).endswith(": gsm8k 3 (1 prompts of the pool, 1 evaluated samples), mbpp 0")
     assert list(pool_overlaps(load_spec(spec_file, ["stages.collect.task=tiny-math"]))) == []
