@@ -46,6 +46,7 @@ SAMPLE_SCHEMA = pa.schema([
     ("nfe_answer", pa.float64()), ("store_passes", pa.int32()), ("wall_s", pa.float64()), ("draft_s", pa.float64()),
     ("forward_s", pa.float64()), ("correct", pa.bool_()), ("output", pa.string()), ("finish", pa.string()),
     ("tokens", _TOKENS), ("exact_ties", pa.int32()), ("near_ties", pa.int32()), ("metrics", pa.string()),
+    ("lookahead_s", pa.float64()),
 ])  # fmt: skip
 ROUND_SCHEMA = pa.schema([
     ("sample_id", pa.string()), ("block", pa.int32()), ("round", pa.int32()), ("drafted", pa.int32()),

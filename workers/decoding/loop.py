@@ -12,6 +12,7 @@ import torch
 from workers.decoding.conditionals import Conditionals
 from workers.decoding.context import Context, make_context
 from workers.decoding.journal import BlockJournal
+from workers.decoding.lookahead import Lookahead
 from workers.decoding.noise import GumbelNoise
 from workers.decoding.records import BlockStats, Decoded, DecodeSettings, Round, answer_share
 from workers.decoding.transition import Transition
@@ -68,9 +69,10 @@ def decode(
         nfe=len(rounds),
         nfe_answer=answer_share(rounds, stop_position),
         store_passes=context.store_passes,
-        wall_s=perf_counter() - began,
+        wall_s=perf_counter() - began - decoder.lookahead.seconds,
         draft_s=sum(r.draft_s for r in rounds),
         forward_s=sum(r.forward_s for r in rounds),
+        lookahead_s=decoder.lookahead.seconds,
         rounds=rounds,
         blocks=blocks,
     )
@@ -86,10 +88,10 @@ def check_prompt(target: Target, prompt_tokens: Sequence[int], end: int) -> None
         )
     if target.mask_id in prompt_tokens:
         raise UserError(f"target {target.name}: the prompt contains the mask token (id {target.mask_id})")
-
-
     if target.shift and not prompt_tokens:
         raise UserError(f"target {target.name}: the prompt is empty; this target predicts a token from the one before it")
+
+
 class BlockDecoder:
     """Decodes the blocks of one sample, round by round."""
 
@@ -109,15 +111,17 @@ class BlockDecoder:
         self._transition = transition
         self._drafter = drafter
         self._verifier = verifier
+        self.lookahead = Lookahead(context, transition, target.mask_id, self._synchronise)
 
     def decode(self, block: int, start: int, state: np.ndarray, rounds: list[Round]) -> tuple[np.ndarray, BlockStats]:
         """Fill `state` int64 [L], the block at absolute position `start`; its rounds are appended to `rounds`."""
         self._transition.open_block(start, len(state))
+        self.lookahead.open_block(start)
         journal = BlockJournal(block, start)
         stale: Conditionals | None = None
         last = -1
         while (masked := state == self._mask_id).any():
-            drafting = perf_counter()
+            drafting = perf_counter() - self.lookahead.seconds
             tree = self._draft(state, masked, stale, last)
             states = self._replicas(state, tree)
             forwarding = perf_counter()
@@ -127,7 +131,7 @@ class BlockDecoder:
             drafted = 1 + len(tree)
             step = self._transition.step(states[:drafted], logits[:drafted])
             walk = self._verifier.walk(tree, step)
-            seconds = (forwarding - drafting, done - forwarding)
+            seconds = (forwarding - self.lookahead.seconds - drafting, done - forwarding)
             rounds.append(journal.add(tree, step, walk, stale, len(states), *seconds))
             state, last = walk.state, int(walk.steps[-1][-1])
             stale = Conditionals(logits[walk.last + 1], step.confidences[walk.last + 1])
@@ -140,7 +144,8 @@ class BlockDecoder:
         tokens, probs = self._verifier.hypotheses(
             stale, settings.temperature, self._transition.noise_rows, self._drafter.hedge
         )
-        tree = self._drafter.draft(DraftRequest(state, masked, stale, tokens, probs, settings.budget, last))
+        future = self.lookahead.future
+        tree = self._drafter.draft(DraftRequest(state, masked, stale, tokens, probs, settings.budget, last, future))
         if len(tree) > settings.budget:
             name = type(self._drafter).__name__
             raise ValueError(f"{name} drafted {len(tree)} states on a budget of {settings.budget}")

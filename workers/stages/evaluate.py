@@ -32,6 +32,7 @@ SAMPLES = pa.schema(
         ("wall_s", pa.float64()),
         ("draft_s", pa.float64()),
         ("forward_s", pa.float64()),
+        ("lookahead_s", pa.float64()),
         ("correct", pa.bool_()),
         ("output", pa.string()),
         ("finish", pa.string()),

@@ -1,0 +1,15 @@
+"""The position oracle: the target's own commit order, filled with stale tokens (SPOT, section 3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from workers.drafters import TargetInfo, reject_unknown
+from workers.drafters.oracle import Oracle
+
+
+def build(options: dict[str, Any], artifacts: Mapping[str, Path], target_info: TargetInfo) -> Oracle:
+    reject_unknown("oracle-position", options, ())
+    return Oracle(true_positions=True, true_tokens=False)
