@@ -9,6 +9,7 @@ from pipeline import checks_data, facts, grid
 from pipeline.names import VERIFIERS, unknown
 from pipeline.settings import BUILT_IN, Exclude
 from pipeline.yaml_source import Finding, Problem, Source, item_path
+from workers.decoding.caches import cache_problem
 
 if TYPE_CHECKING:
     from pipeline.spec import Spec
@@ -48,9 +49,9 @@ def _check_lengths(spec: Spec, source: Source) -> Iterator[Finding]:
         for index, length in enumerate(spec.block_length):
             if own and length != own:
                 yield item_path(source, "block_length", index), f"'{target.name}' has block length {own}, got {length}"
-        limit = facts.target_config(target).get("max_position_embeddings")
+        limit = facts.max_positions(target)
         for index, length in enumerate(spec.generation_length):
-            if isinstance(limit, int) and length >= limit:
+            if limit is not None and length >= limit:
                 message = f"'{target.name}' has a context of {limit} positions, prompt included; got {length}"
                 yield item_path(source, "generation_length", index), message
 
@@ -114,8 +115,13 @@ def _check_cells(spec: Spec) -> Iterator[Finding]:
     unmatched = grid.unmatched(spec)
     for index in unmatched:
         yield ("exclude", index), "matches no cell of the grid"
-    if not unmatched and not grid.expand(spec):
+    runs = [] if unmatched else grid.expand(spec)
+    if not unmatched and not runs:
         yield ("exclude",), "leaves no cell to measure"
+    targets = {target.name: target for target in spec.target}
+    for name, cache in dict.fromkeys((run.cell.target, run.cell.cache) for run in runs):
+        if problem := cache_problem(cache, facts.attention(targets[name])):
+            yield ("cache",), f"target '{name}': {problem}"
 
 
 _CHECKS: tuple[tuple[frozenset[str], Callable[[Spec, Source], Iterator[Finding]]], ...] = (

@@ -14,6 +14,7 @@ from pipeline.settings import TargetRef
 from workers.errors import UserError
 from workers.stages.versions import STAGE_VERSIONS
 from workers.targets.digest import PACKAGED, target_digest, target_directory, weight_files
+from workers.targets.families import family_of
 from workers.tasks import BENCHMARKS, POOLS, TASKS, Data, Sample, get_task, samples_digest
 
 # The block length a packaged target was trained with.
@@ -36,8 +37,11 @@ def checkpoint_problem(target: TargetRef) -> str | None:
     """Why the checkpoint of a target of one's own cannot be used, None if it can as far as its files tell."""
     try:
         weight_files(target_directory(target.reference))
-        if not target_config(target):
+        config = target_config(target)
+        if not config:
             return f"{target.checkpoint}: there is no config.json"
+        where = f"{target.checkpoint}/config.json"
+        family_of(config, where).read_config(config, where)
     except UserError as error:
         return str(error)
     return None
@@ -55,6 +59,23 @@ def target_config(target: TargetRef) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise UserError(f"{directory / 'config.json'}: should be a JSON object")
     return config
+
+
+def attention(target: TargetRef) -> str:
+    """Who sees whom: "block-causal" or "full". A target whose config.json cannot be used counts as block-causal."""
+    try:
+        return family_of(target_config(target), target.name).attention
+    except UserError:
+        return "block-causal"
+
+
+def max_positions(target: TargetRef) -> int | None:
+    """Positions of the context, None if config.json does not tell."""
+    try:
+        config = target_config(target)
+        return family_of(config, target.name).read_config(config, target.name).max_positions
+    except UserError:
+        return None
 
 
 def executes_code(task: str) -> bool:

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from pipeline.facts import attention
 from pipeline.settings import Exclude
+from workers.decoding.caches import resolve_cache
 
 if TYPE_CHECKING:
     from pipeline.spec import Spec
@@ -63,7 +65,7 @@ def expand(spec: Spec) -> list[Run]:
     wanted = {(run.cell.control_key, run.seed) for run in methods} if spec.control.include else set()
     controls = [
         run
-        for run in _controls(spec)
+        for run in dict.fromkeys(_controls(spec))
         if (run.cell.control_key, run.seed) in wanted or ("none" in spec.drafter and not _excluded(run, spec.exclude))
     ]
     groups: dict[tuple[Any, ...], list[Run]] = {}
@@ -120,8 +122,10 @@ def _shared(spec: Spec) -> Iterator[dict[str, Any]]:
         "target": [target.name for target in spec.target],
         **{column: getattr(spec, column) for column in CONTROL_KEY[1:]},
     }
+    kinds = {target.name: attention(target) for target in spec.target}
     for combination in itertools.product(*values.values()):
-        yield dict(zip(values, combination, strict=True))
+        shared = dict(zip(values, combination, strict=True))
+        yield {**shared, "cache": resolve_cache(shared["cache"], kinds[shared["target"]])}
 
 
 def canonical_verifier(verifier: str, temperature: float) -> str:

@@ -157,7 +157,7 @@ Mixture = Annotated[dict[str, Annotated[int, Field(gt=0, le=1000)]], BeforeValid
 Data = dict[Label, Annotated[Any, PlainValidator(_data)]]
 Stop = Literal["fill", "eos"]
 Layout = Literal["batch", "concat"]
-Cache = Literal["prefix"]
+Cache = Literal["auto", "none", "prefix", "approximate-prefix", "dual"]
 CommitRule = Literal["single"]
 
 

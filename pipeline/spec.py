@@ -54,7 +54,7 @@ class Spec(Section):
     stop: one_or_more(Stop) = ("fill",)
     padded: one_or_more(bool) = (False,)
     layout: one_or_more(Layout) = ("batch",)
-    cache: one_or_more(Cache) = ("prefix",)
+    cache: one_or_more(Cache) = ("auto",)
     commit_rule: one_or_more(CommitRule) = ("single",)
     allow_code_execution: bool = False
     pretrain: bool = False

@@ -20,6 +20,8 @@ from pipeline.plan import NodeState, PlanRow, plan
 from pipeline.settings import CalibrateFloor, CalibrateSpiffy, Collect, Train
 from pipeline.spec import parse_spec
 from workers.errors import UserError
+from workers.targets.config import TransformerConfig
+from workers.targets.families.sdar import SDAR
 
 SPEC = """\
 name: first
@@ -51,7 +53,8 @@ FACTS = Facts()
 def packaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A stand-in for the packaged target: identities depend on the bytes only, so any will do."""
     folder = tmp_path_factory.mktemp("target")
-    (folder / "config.json").write_text('{"max_position_embeddings": 2048}')
+    shape = TransformerConfig(64, 16, 1, 2, 2, 8, 32, max_positions=2048)
+    (folder / "config.json").write_text(json.dumps(SDAR.publish_config(shape)))
     (folder / "model.safetensors").write_bytes(b"weights")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(facts.PACKAGED, "tiny-sdar", folder)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.grid import expand
 from pipeline.spec import load_spec, parse_spec
 from pipeline.yaml_source import SpecError
 from workers.errors import UserError
+from workers.targets.config import TransformerConfig
+from workers.targets.families.dream import DREAM
+from workers.targets.families.llada import LLADA
+from workers.targets.families.sdar import SDAR
 
 SPECS = Path(__file__).parent.parent / "specs"
 
@@ -263,12 +270,40 @@ def test_checkpoints_are_found_beside_the_spec_and_checked(tmp_path: Path, monke
     assert "there is no config.json" in message()
     (folder / "config.json").write_text("[]")
     assert "should be a JSON object" in message()
-    (folder / "config.json").write_text('{"max_position_embeddings": 64}')
+    (folder / "config.json").write_text('{"model_type": "gpt2"}')
+    assert "model_type is 'gpt2'; known are 'sdar' (sdar)" in message()
+    shape = TransformerConfig(64, 16, 1, 2, 2, 8, 32, max_positions=64)
+    (folder / "config.json").write_text(json.dumps(SDAR.publish_config(shape)))
     assert f"{path}:5: generation_length: 'mine' has a context of 64 positions" in message()
-    (folder / "config.json").write_text('{"max_position_embeddings": 128}')
+    (folder / "config.json").write_text(json.dumps(SDAR.publish_config(replace(shape, max_positions=128))))
     assert load_spec(path).target[0].checkpoint == str(folder)
     monkeypatch.chdir(tmp_path)
     assert load_spec("spec.yaml", ["target.checkpoint=./mine"]).target[0].checkpoint == str(folder)
+
+
+FULL = {"llada": LLADA, "dream": DREAM}
+
+
+@pytest.mark.parametrize("family", FULL)
+def test_the_cache_must_fit_the_attention_of_the_target(tmp_path: Path, family: str) -> None:
+    shape = TransformerConfig(64, 16, 1, 2, 2, 8, 32, max_positions=512)
+    (tmp_path / "config.json").write_text(json.dumps(FULL[family].publish_config(shape)))
+    (tmp_path / "model.safetensors").touch()
+    text = "target: [tiny-sdar, {checkpoint: ., name: mine}]\ntask: tiny-math\ndrafter: none\nsamples: 1\nseed: 0\n"
+
+    def caches(*overrides: str) -> list[tuple[str, str]]:
+        spec = parse_spec(text, directory=tmp_path, overrides=overrides)
+        return [(run.cell.target, run.cell.cache) for run in expand(spec)]
+
+    # The usual cache of each target, however often it is named.
+    usual = [("tiny-sdar", "prefix"), ("mine", "approximate-prefix")]
+    assert caches() == usual
+    mixed = ["cache=[auto, dual]", "exclude=[{target: tiny-sdar, cache: dual}]"]
+    assert caches(*mixed) == [*usual, ("mine", "dual")]
+    with pytest.raises(SpecError, match="cache: target 'mine': 'prefix' needs block-causal.*approximate-prefix, dual, none"):
+        caches("cache=prefix")
+    with pytest.raises(SpecError, match="cache: target 'tiny-sdar': 'dual' is for full attention.*prefix, none"):
+        caches("cache=dual")
 
 
 def test_planning_imports_no_heavy_package() -> None:
