@@ -15,8 +15,8 @@ from workers.errors import UserError
 
 BAD_USAGE, INTERRUPTED, UNFINISHED = 2, 130, 3
 
-EPILOG = """Exit codes: 0 all went well; 1 a node failed or an exact run differs from its control (the others went on); 2 bad
-spec or usage; 130 interrupted; 3 not finished (only of `status --exit-code`)."""
+EPILOG = """Exit codes: 0 all went well; 1 a node failed or an exact run differs from its control (the others went on);
+2 bad spec or usage; 130 interrupted; 3 not finished (only of `status --exit-code`)."""
 
 
 class Commands(click.Group):
@@ -34,7 +34,9 @@ class Commands(click.Group):
             ctx.exit(INTERRUPTED)
 
 
-@click.group(cls=Commands, invoke_without_command=True, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Commands, invoke_without_command=True, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.pass_context
 def main(context: click.Context) -> None:
     """Measures speculative decoding of diffusion language models: one YAML spec in, one SQL warehouse out."""
@@ -50,9 +52,15 @@ home_option = click.option(
     "--home", callback=_home, metavar="DIR", help="Where results live (default: $DRAFTHOUSE_HOME, else ./results)."
 )
 set_option = click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a setting, e.g. --set stages.train.epochs=2; repeatable."
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Override a setting, e.g. --set stages.train.epochs=2; repeatable.",
 )
-limit_option = click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Evaluate only the first N samples; kept out of tables.")
+limit_option = click.option(
+    "--limit", type=click.IntRange(min=1), metavar="N", help="Evaluate only the first N samples; kept out of tables."
+)
 format_option = click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
 spec_argument = click.argument("spec_path", metavar="SPEC", type=click.Path())
 
@@ -61,7 +69,7 @@ spec_argument = click.argument("spec_path", metavar="SPEC", type=click.Path())
 @click.argument("spec_paths", metavar="SPEC...", nargs=-1, required=True, type=click.Path())
 @set_option
 def validate(spec_paths: tuple[str, ...], overrides: tuple[str, ...]) -> None:
-    """Check specs and report every mistake with its line. Reads only the spec, the task lists and target configurations."""
+    """Check specs and report every mistake with its line. Reads only specs, task data and target configurations."""
     from pipeline.graph import build_graph
     from pipeline.spec import load_spec
 
@@ -87,7 +95,11 @@ def plan(spec_path: str, overrides: tuple[str, ...], limit: int | None, home: Pa
 @set_option
 @limit_option
 @home_option
-@click.option("--address", metavar="ADDRESS", help="Use this Ray cluster, whose machines share the home (default: $RAY_ADDRESS, else start Ray here).")
+@click.option(
+    "--address",
+    metavar="ADDRESS",
+    help="Use this Ray cluster, whose machines share the home (default: $RAY_ADDRESS, else start Ray here).",
+)
 @click.option("--detach", is_flag=True, help="Run in the background: exit 0 once it runs; `status` tells the rest.")
 @click.option("--no-dashboard", is_flag=True, help="Start Ray without its dashboard, which saves about 1 GB of memory.")
 @click.option("--dry-run", is_flag=True, help="The same as `plan`.")
@@ -134,7 +146,9 @@ def status(name: str | None, home: Path, form: str, exit_code: bool) -> None:
     found = read_status(home, name)
     click.echo(show_status(found, home, form))
     if exit_code:
-        sys.exit(1 if any(each.failed for each in found) else UNFINISHED if any(not each.finished for each in found) else 0)
+        sys.exit(
+            1 if any(each.failed for each in found) else UNFINISHED if any(not each.finished for each in found) else 0
+        )
 
 
 @main.command()
@@ -180,10 +194,12 @@ def retry(name: str | None, home: Path, address: str | None, no_dashboard: bool)
 @click.argument("query", required=False)
 @home_option
 @format_option
-@click.option("--file", "file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Read the query from a file.")
+@click.option(
+    "--file", "file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Read the query from a file."
+)
 @click.option("--tables", is_flag=True, help="List the tables and views with their columns.")
 def sql(query: str | None, home: Path, form: str, file: Path | None, tables: bool) -> None:
-    """Ask the warehouse, also while a submit runs, e.g. "select * from main_table". Without QUERY it is read from stdin."""
+    """Ask the warehouse, also while a submit runs: "select * from main_table". Without QUERY stdin is read."""
     from pipeline.query import describe_tables, run_query
 
     if tables:
@@ -227,10 +243,13 @@ def export(directory: Path, home: Path, form: str) -> None:
 @click.option("--size", default="tiny", show_default=True, help="tiny or small.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 def make_checkpoint(family: str, directory: Path, size: str, seed: int) -> None:
-    """Write a random-weight checkpoint of FAMILY (sdar, llada2, llada, dream) in its published layout into DIRECTORY."""
+    """Write a checkpoint of FAMILY (sdar, llada2, llada, dream) with random weights into DIRECTORY, in its layout."""
     from workers.targets.make_checkpoint import make_checkpoint as make
 
-    click.echo(f"{make(family, directory, size, seed)}: a {family} checkpoint; try it with --set target={{checkpoint: {directory}, name: {family}}}")
+    click.echo(
+        f"{make(family, directory, size, seed)}: a {family} checkpoint; "
+        f"try it with --set target={{checkpoint: {directory}, name: {family}}}"
+    )
 
 
 @main.command()

@@ -39,4 +39,5 @@ def start_detached(spec: Spec, home: Path, arguments: list[str]) -> str:
         if code is not None or (beat is not None and beat.pid == process.pid):
             break
         time.sleep(0.2)
-    return f"{spec.name} runs in the background (process {process.pid}); `status` shows how far it is, its output is in {log}"
+    where = f"`status` shows how far it is, its output is in {log}"
+    return f"{spec.name} runs in the background (process {process.pid}); {where}"

@@ -22,11 +22,14 @@ LEAST_FREE_GB = 2.0
 LEAST_MEMORY_GB = 6.0
 RAY_CHECK = """
 import ray
-ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level="ERROR", object_store_memory=100_000_000)
+options = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
+ray.init(address="local", num_cpus=1, object_store_memory=100_000_000, **options)
 assert ray.get(ray.remote(lambda: 1).remote()) == 1
 ray.shutdown()
 """
-GPU_CHECK = "import torch; print(*(torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())), sep=', ')"
+GPU_CHECK = (
+    "import torch; print(*(torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())), sep=', ')"
+)
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,9 @@ def examine(home: Path, start_ray: bool = True) -> Iterator[Check]:
     yield _embedded_target()
     yield _gpu()
     if start_ray:
-        yield _subprocess("ray starts", RAY_CHECK, "a worker answered", "see the message; `pip install 'ray[default]'` may help")
+        yield _subprocess(
+            "ray starts", RAY_CHECK, "a worker answered", "see the message; `pip install 'ray[default]'` may help"
+        )
 
 
 def _python() -> Check:
@@ -66,7 +71,11 @@ def _package(name: str) -> Check:
 
 def _memory() -> Check:
     free = psutil.virtual_memory().available / 2**30
-    return Check("memory", free >= LEAST_MEMORY_GB, f"{free:.1f} GB available ({LEAST_MEMORY_GB:.0f} GB are enough for the embedded target)")
+    return Check(
+        "memory",
+        free >= LEAST_MEMORY_GB,
+        f"{free:.1f} GB available ({LEAST_MEMORY_GB:.0f} GB are enough for the embedded target)",
+    )
 
 
 def _writable(home: Path) -> Check:

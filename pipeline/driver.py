@@ -27,7 +27,7 @@ OK, FAILED, INTERRUPTED = 0, 1, 130
 
 @dataclass(frozen=True)
 class Submission:
-    """How a submit ended. `counts`: nodes of the graph by what became of them; `report`: the HTML page, if there is one."""
+    """How a submit ended. `counts`: nodes of the graph by what became of them; `report`: the HTML page, if any."""
 
     exit_code: int
     experiment: str
@@ -67,7 +67,9 @@ def submit(
         recorder.begin(missing, limit)
         if any(node.kind in ("collect", "train") for node in missing):
             for pool, found in pool_overlaps(spec):
-                recorder.event("warning" if any(one.ngrams for one in found) else "info", "overlap", describe(pool, found))
+                recorder.event(
+                    "warning" if any(one.ngrams for one in found) else "info", "overlap", describe(pool, found)
+                )
                 shown.print(describe(pool, found), highlight=False)
         counts = {State.DONE.value: len(graph.nodes) - len(missing)}
         code = OK
@@ -116,7 +118,9 @@ def _missing_intact(graph: Graph, home: Path, recorder: Recorder) -> list[Node]:
         damaged = set_aside_damaged(home, sorted(read))
         for identity, kept in damaged.items():
             label = graph.by_identity[identity].label
-            recorder.event("warning", "artifact", f"the files of {label} do not agree with their sha256, kept as {kept.name}")
+            recorder.event(
+                "warning", "artifact", f"the files of {label} do not agree with their sha256, kept as {kept.name}"
+            )
         if not damaged:
             return missing
 

@@ -8,20 +8,20 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.cluster import Ended, Lost, Pool, Seat, launcher, pool_size, running_ray
-from pipeline.control_files import Beat, cancel_requested, this_process, write_beat
+from pipeline.cluster import Ended, Lost, Pool, launcher, pool_size, running_ray
+from pipeline.control_files import cancel_requested
 from pipeline.graph import Graph, Node
 from pipeline.interrupt import on_interrupt
 from pipeline.paths import artifact_path, input_paths, journal_path, log_path, progress_path, run_id
-from pipeline.progress import Display, TimeLeft, View
+from pipeline.progress import Display
 from pipeline.recorder import Recorder
 from pipeline.reruns import RETIMED, Rerun, controls_of, controls_to_add, drift_reason, due
 from pipeline.schedule import Scheduler, State, Task
 from pipeline.spec import Spec
+from pipeline.watch import Watch
 from workers.actor import Order, Outcome, Worker
 
 TICK_S = 0.5
-BEAT_EVERY_S = 2.0
 MAX_LOSSES = 2
 INTERRUPTED = 130
 
@@ -44,7 +44,7 @@ def run_nodes(
         run.announce()
         display.note(f"{spec.name}: {len(missing)} of {len(graph.nodes)} nodes to run; starting Ray")
         with running_ray(address, None if slots == "auto" else slots, threads, dashboard) as url:
-            run.dashboard = url
+            run.watch.dashboard = url
             if url:
                 display.note(f"Ray dashboard: {url}{_token_hint()}")
             size = pool_size(slots, threads)
@@ -67,9 +67,8 @@ class Execution:
         self.graph = graph
         self.recorder = recorder
         self.home = recorder.home
-        self.display = display
+        self.watch = Watch(spec.name, recorder.home, display)
         self.scheduler = Scheduler(max_failures=spec.execution.failure_threshold, max_losses=MAX_LOSSES)
-        self.dashboard: str | None = None
         self.stopping = ""
         self.inexact = 0
         self._missing = missing
@@ -79,13 +78,10 @@ class Execution:
         self._attempts: dict[str, int] = {}  # next attempt by identity
         self._timed_at: dict[str, float] = {}  # when a control was timed last, by identity
         self._controls = controls_of(graph)
-        self._time_left = TimeLeft()
-        self._started_at = time.time()
-        self._next_beat = 0.0
 
     def announce(self) -> None:
         """Lets `status` and `cancel` know of this submit before Ray is up."""
-        self._beat([], None, "starting")
+        self.watch.beat("starting", self.counts())
 
     def loop(self, pool: Pool) -> None:
         """Returns when all is settled, or soon after `stopping` is set."""
@@ -104,7 +100,7 @@ class Execution:
     def stop(self) -> None:
         """Asks the loop to end; what runs is given up, what is recorded stays."""
         self.stopping = "interrupted"
-        self.display.note("stopping; the same command goes on from here")
+        self.watch.note("stopping; the same command goes on from here")
 
     def close(self) -> None:
         """Settles what is still open, so that no node is left as running in the warehouse."""
@@ -114,7 +110,7 @@ class Execution:
                 self.scheduler.abandon(key, why)
                 self._record(key, "cancelled", message=why)
         self._record_stopped(self.scheduler.cancel(why))
-        self._beat([], None, "finished")
+        self.watch.beat("finished", self.counts())
 
     def counts(self) -> dict[str, int]:
         """Nodes of the graph by state; repetitions count apart, under 'reruns'."""
@@ -153,7 +149,9 @@ class Execution:
         if rerun is not None:
             self._reruns[key] = rerun
             self._tried.add(rerun.replaces)
-        target = json.dumps([node.params["target"], node.params.get("block_length")]) if "target" in node.params else None
+        target = (
+            json.dumps([node.params["target"], node.params.get("block_length")]) if "target" in node.params else None
+        )
         self.scheduler.add(Task(key, (node.priority,), frozenset(needs), frozenset(after), target, node.label))
         return key
 
@@ -165,13 +163,16 @@ class Execution:
             node = self.graph.by_identity[rerun.identity]
             if rerun.replaces not in self._tried and all(artifact_path(self.home, i).exists() for i in node.upstream):
                 self._add(node, rerun)
-                self.display.note(f"again  {node.label}: {rerun.reason}", "yellow")
-                self.recorder.event("warning", "outlier", f"{node.label} is measured again: {rerun.reason}", rerun.replaces)
+                self.watch.note(f"again  {node.label}: {rerun.reason}", "yellow")
+                self.recorder.event(
+                    "warning", "outlier", f"{node.label} is measured again: {rerun.reason}", rerun.replaces
+                )
         for rerun in beyond:
             if rerun.replaces not in self._tried:
                 self._tried.add(rerun.replaces)
-                text = f"{self.graph.by_identity[rerun.identity].label} still deviates after {self.spec.outliers.max_reruns} repetitions"
-                self.display.note(text, "yellow")
+                label = self.graph.by_identity[rerun.identity].label
+                text = f"{label} still deviates after {self.spec.outliers.max_reruns} repetitions"
+                self.watch.note(text, "yellow")
                 self.recorder.event("warning", "outlier", f"{text}: {rerun.reason}", rerun.replaces)
 
     def _retime_control(self, method: Node) -> None:
@@ -218,7 +219,7 @@ class Execution:
 
     def _done(self, key: str, outcome: Outcome, facts: Mapping[str, Any]) -> None:
         node = self._nodes[key]
-        self._time_left.saw(_group(node), outcome.seconds)
+        self.watch.took(node, outcome.seconds)
         if node.cell is None:
             self.recorder.artifact(node, outcome.manifest or {})
         else:
@@ -227,7 +228,7 @@ class Execution:
             journal_path(self.home, key).unlink(missing_ok=True)
         self.scheduler.done(key)
         self._record(key, "done", actor=facts["worker"], summary=outcome.summary)
-        self.display.note(f"done   {node.label}  {_figures(outcome)}")
+        self.watch.note(f"done   {node.label}  {_figures(outcome)}")
         if node.cell is not None:
             self._measured(key, node, outcome, facts)
 
@@ -255,19 +256,19 @@ class Execution:
         text = f"{node.label} differs from its control in {len(differing)} samples, first {differing[0]}"
         exact_expected = facts["dtype"] == "float32"
         self.inexact += exact_expected
-        self.display.note(text, "red" if exact_expected else "yellow")
+        self.watch.note(text, "red" if exact_expected else "yellow")
         self.recorder.event("error" if exact_expected else "warning", "exactness", text, key)
 
     def _failed(self, key: str, message: str) -> None:
         node = self._nodes[key]
         stopped = self.scheduler.fail(key, message)
         self._record(key, "failed", message=message)
-        self.display.note(f"FAILED {node.label}: {message}  (python -m pipeline logs {node.label})", "red")
+        self.watch.note(f"FAILED {node.label}: {message}  (python -m pipeline logs {node.label})", "red")
         self._record_stopped(stopped)
 
     def _lost(self, event: Lost) -> None:
         if event.order is None:
-            self.display.note(event.message, "yellow")
+            self.watch.note(event.message, "yellow")
             return
         key, label = event.order.key, event.order.label
         stopped = self.scheduler.lose(key, event.message)
@@ -275,10 +276,10 @@ class Execution:
         if stopped is None:
             self._record(key, "planned", message=event.message)
             tries = f"retry {self.scheduler.losses[key]} of {MAX_LOSSES}"
-            self.display.note(f"lost   {label}: {event.message}; {tries}", "yellow")
+            self.watch.note(f"lost   {label}: {event.message}; {tries}", "yellow")
         else:
             self._record(key, "failed", message=self.scheduler.messages[key])
-            self.display.note(f"FAILED {label}: {self.scheduler.messages[key]}", "red")
+            self.watch.note(f"FAILED {label}: {self.scheduler.messages[key]}", "red")
             self._record_stopped(stopped)
 
     def _record_stopped(self, keys: list[str]) -> None:
@@ -286,7 +287,7 @@ class Execution:
             self._record(key, self.scheduler.states[key].value, message=self.scheduler.messages[key])
 
     def _record(self, key: str, state: str, **about: Any) -> None:
-        """Records the state of a node. A repetition that does not end well leaves its node done: the earlier run stands."""
+        """Records the state of a node. A repetition that fails leaves its node done: the earlier run stands."""
         if key in self._reruns and state in ("failed", "blocked", "cancelled", "planned"):
             state, about["message"] = "done", f"repetition: {about.get('message')}"
         self.recorder.state(self._nodes[key], state, **about)
@@ -299,36 +300,12 @@ class Execution:
         return bool(self.stopping)
 
     def _tick(self, pool: Pool) -> None:
-        running = [self._running(seat) for seat in pool.busy]
-        waiting = [_group(self._nodes[key]) for key, state in self.scheduler.states.items() if state is State.WAITING]
-        current = [(_group(self._nodes[seat.order.key]), time.monotonic() - seat.since) for seat in pool.busy if seat.order]
-        left = self._time_left.seconds(waiting, current, len(pool.seats))
         counts = self.counts()
-        total = len(self.graph.nodes) + len(self._reruns)
-        reruns_done = sum(self.scheduler.states[key] is State.DONE for key in self._reruns)
-        blocked = counts.get("blocked", 0) + counts.get("cancelled", 0)
-        view = View(total, counts["done"] + reruns_done, counts.get("failed", 0), blocked, running, left)
-        self.display.show(view)
-        self._beat(running, left, "running")
+        counts["done"] += sum(self.scheduler.states[key] is State.DONE for key in self._reruns)
+        waiting = [self._nodes[key] for key, state in self.scheduler.states.items() if state is State.WAITING]
+        busy = [(seat, self._nodes[seat.order.key]) for seat in pool.busy]
+        self.watch.look(len(self.graph.nodes) + len(self._reruns), counts, waiting, busy, len(pool.seats))
         self.recorder.publish()
-
-    def _running(self, seat: Seat) -> dict[str, Any]:
-        """What a busy worker is at; its progress file may not be there yet, or be that of its previous order."""
-        item = {"worker": seat.name, "label": seat.order.label, "seconds": time.monotonic() - seat.since}
-        try:
-            progress = json.loads(seat.order.progress.read_text())
-        except (OSError, ValueError):
-            return item
-        return item | progress if progress.get("key") == seat.order.key else item
-
-    def _beat(self, running: list[dict[str, Any]], left: float | None, state: str) -> None:
-        now = time.monotonic()
-        if now < self._next_beat and state == "running":
-            return
-        self._next_beat = now + BEAT_EVERY_S
-        about = {"started_at": self._started_at, "beat_at": time.time(), "state": state, "dashboard": self.dashboard}
-        about |= {"counts": self.counts(), "running": running, "time_left_s": left}
-        write_beat(self.home, Beat(experiment=self.spec.name, **this_process(), **about))
 
     def _open(self, key: str) -> bool:
         return not self.scheduler.states[key].settled
@@ -338,11 +315,6 @@ def _token_hint() -> str:
     if os.environ.get("RAY_AUTH_MODE") == "disabled":
         return ""
     return " (it asks for the token that `ray get-auth-token` prints)"
-
-
-def _group(node: Node) -> tuple[str, ...]:
-    cell = node.cell or {}
-    return (node.kind, str(cell.get("task")), str(cell.get("method")), str(cell.get("budget")))
 
 
 def _figures(outcome: Outcome) -> str:

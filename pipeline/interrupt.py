@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def on_interrupt(stop: Callable[[], None]) -> Iterator[None]:
-    """Calls `stop` at the first signal and raises KeyboardInterrupt at the second; does nothing outside the main thread."""
+    """Calls `stop` at the first signal, raises KeyboardInterrupt at the second. No effect outside the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -83,7 +83,11 @@ class Display:
             rate_text = "" if rate is None else f"{rate:.0f} tok/s"
             table.add_row(item["worker"], item["label"], bar, share, rate_text, duration(item["seconds"]))
         head = Table.grid(padding=(0, 2))
-        head.add_row(Text(self._title, style="bold"), ProgressBar(total=max(view.total, 1), completed=view.done, width=30), view.line())
+        head.add_row(
+            Text(self._title, style="bold"),
+            ProgressBar(total=max(view.total, 1), completed=view.done, width=30),
+            view.line(),
+        )
         return Group(head, table)
 
 
@@ -96,8 +100,10 @@ class TimeLeft:
     def saw(self, group: tuple[str, ...], seconds: float) -> None:
         self._seen[group].append(seconds)
 
-    def seconds(self, waiting: Iterable[tuple[str, ...]], running: Iterable[tuple[tuple[str, ...], float]], workers: int) -> float | None:
-        """`waiting`: the class of each node to come; `running`: class and seconds so far. None while nothing has ended."""
+    def seconds(
+        self, waiting: Iterable[tuple[str, ...]], running: Iterable[tuple[tuple[str, ...], float]], workers: int
+    ) -> float | None:
+        """`waiting`: class of each node to come; `running`: class and seconds so far. None while nothing has ended."""
         if not self._seen:
             return None
         left = sum(self._expected(group) for group in waiting)

@@ -1,4 +1,4 @@
-"""What a result was made with: source revision, package versions, command line, environment. Light: imports none of them."""
+"""What a result was made with: source revision, package versions, command line, environment. Imports none of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,18 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-PACKAGES = ("torch", "ray", "transformers", "tokenizers", "safetensors", "duckdb", "pyarrow", "numpy", "scipy", "pydantic")
+PACKAGES = (
+    "torch",
+    "ray",
+    "transformers",
+    "tokenizers",
+    "safetensors",
+    "duckdb",
+    "pyarrow",
+    "numpy",
+    "scipy",
+    "pydantic",
+)
 VARIABLES = (
     "RAY_ADDRESS",
     "RAY_AUTH_MODE",

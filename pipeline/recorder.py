@@ -38,7 +38,9 @@ class Recorder:
         """Records the experiment and its nodes; those that earlier submits left running are planned again."""
         name = self.spec.name
         text = self.spec.source.text
-        self.store.add_experiment(name, text, self.graph.identity, provenance.command_line(), self._versions, self._commit)
+        self.store.add_experiment(
+            name, text, self.graph.identity, provenance.command_line(), self._versions, self._commit
+        )
         self.store.plan_nodes(name, [_plan_row(node) for node in self.graph.nodes])
         document = {"document": self.spec.source.data, "limit": limit}
         write_atomically(submission_path(self.home, name), json.dumps(document, indent=1))
@@ -64,7 +66,9 @@ class Recorder:
     def artifact(self, node: Node, manifest: Mapping[str, Any]) -> None:
         size = sum(about["bytes"] for about in manifest["files"].values())
         path = artifact_path(self.home, node.identity).relative_to(self.home)
-        self.store.add_artifact(node.identity, node.kind, path, size, manifest_digest(dict(manifest)), manifest["summary"])
+        self.store.add_artifact(
+            node.identity, node.kind, path, size, manifest_digest(dict(manifest)), manifest["summary"]
+        )
 
     def run(self, node: Node, run_id: str, attempt: int, outcome: Any, facts: Mapping[str, Any]) -> None:
         """Records one measurement: durable and in the warehouse when this returns."""
@@ -127,8 +131,8 @@ class Recorder:
 
 def runs_of(graph: Graph, query: Any) -> list[Measured]:
     """All runs of a graph's measurements; `query` reads the store or a snapshot."""
-    sql = """SELECT run_id, identity, attempt, status, reason, tok_s, device_class, sample_set, target_digest, started_at,
-        wall_s FROM runs WHERE list_contains(?, identity) ORDER BY identity, attempt"""
+    sql = """SELECT run_id, identity, attempt, status, reason, tok_s, device_class, sample_set, target_digest,
+        started_at, wall_s FROM runs WHERE list_contains(?, identity) ORDER BY identity, attempt"""
     identities = [node.identity for node in graph.nodes if node.cell is not None]
     return measured(query(sql, [identities]).to_pylist(), graph)
 

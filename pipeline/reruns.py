@@ -1,7 +1,7 @@
 """Which measurements have to be repeated: outliers among siblings, controls timed long ago or elsewhere. Pure rules.
 
-A repetition is a new attempt of the same run. Once it is recorded the earlier attempt is archived with its reason and its
-successor; nothing is overwritten, and the latest attempt counts.
+A repetition is a new attempt of the same run. Once it is recorded the earlier attempt is archived with its reason and
+its successor; nothing is overwritten, and the latest attempt counts.
 """
 
 from __future__ import annotations
@@ -51,19 +51,25 @@ def measured(rows: Iterable[Mapping[str, Any]], graph: Graph) -> list[Measured]:
         cell = graph.by_identity[row["identity"]].cell or {}
         group = (*cell.values(), row["sample_set"], row["target_digest"], row["device_class"])
         ended_at = row["started_at"].replace(tzinfo=timezone.utc).timestamp() + (row["wall_s"] or 0.0)
-        about = {key: row[key] for key in ("run_id", "identity", "attempt", "status", "reason", "tok_s", "device_class")}
+        about = {
+            key: row[key] for key in ("run_id", "identity", "attempt", "status", "reason", "tok_s", "device_class")
+        }
         found.append(Measured(**about, ended_at=ended_at, group=group))
     return found
 
 
-def due(runs: Collection[Measured], graph: Graph, open_: Collection[str], rules: Outliers) -> tuple[list[Rerun], list[Rerun]]:
+def due(
+    runs: Collection[Measured], graph: Graph, open_: Collection[str], rules: Outliers
+) -> tuple[list[Rerun], list[Rerun]]:
     """Repetitions due now, and those that would be but for `max_reruns`.
 
     `open_` holds the identities that are still to be measured: a cell is judged once all its seeds are there.
     """
     ok = [run for run in runs if run.status == "ok"]
     unsettled = {_cell(graph.by_identity[identity]) for identity in open_}
-    used = Counter(run.identity for run in runs if run.status == "archived" and (run.reason or "").startswith("outlier"))
+    used = Counter(
+        run.identity for run in runs if run.status == "archived" and (run.reason or "").startswith("outlier")
+    )
     settled = {run.run_id: run for run in ok if _cell(graph.by_identity[run.identity]) not in unsettled}
     timings = [RunTiming(run.run_id, run.group, run.tok_s) for run in settled.values() if run.tok_s is not None]
     wanted = [
@@ -84,7 +90,11 @@ def controls_of(graph: Graph) -> dict[str, str]:
 
 
 def controls_to_add(
-    methods: Iterable[str], controls: Mapping[str, str], runs: Collection[Measured], open_: Collection[str], device_class: str
+    methods: Iterable[str],
+    controls: Mapping[str, str],
+    runs: Collection[Measured],
+    open_: Collection[str],
+    device_class: str,
 ) -> list[str]:
     """Controls that are done, but on other devices than the one these methods will run on."""
     here = {run.identity for run in runs if run.status == "ok" and run.device_class == device_class}

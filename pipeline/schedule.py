@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 
 
-class State(str, Enum):
+class State(StrEnum):
     """Where a task stands. WAITING and RUNNING are open, the others are final."""
 
     WAITING = "planned"
@@ -30,9 +30,9 @@ class State(str, Enum):
 class Task:
     """One piece of work for one worker.
 
-    `needs` names tasks whose output it reads: if one fails, this task is blocked. `after` names tasks that must have ended,
-    however they ended (a measurement follows its control). Lower `rank` starts first. `target` is the model that the worker
-    has to hold, None if it needs none. `label` names it in messages.
+    `needs` names tasks whose output it reads: if one fails, this task is blocked. `after` names tasks that must have
+    ended, however they ended (a measurement follows its control). Lower `rank` starts first. `target` is the model that
+    the worker has to hold, None if it needs none. `label` names it in messages.
     """
 
     key: str
@@ -61,7 +61,7 @@ class Scheduler:
             self.add(task)
 
     def add(self, task: Task) -> None:
-        """Adds a task, whose predecessors must be known already. KeyError for an unknown one, ValueError for a double."""
+        """Adds a task after its predecessors. KeyError for an unknown predecessor, ValueError for a double."""
         if task.key in self.tasks:
             raise ValueError(f"task {task.key} is already scheduled")
         unknown = (task.needs | task.after) - self.tasks.keys()
@@ -75,7 +75,9 @@ class Scheduler:
 
     def ready(self) -> list[Task]:
         """Tasks that may start now, the most urgent first."""
-        return sorted((task for task in self._in(State.WAITING) if self._may_start(task)), key=lambda task: (task.rank, task.key))
+        return sorted(
+            (task for task in self._in(State.WAITING) if self._may_start(task)), key=lambda task: (task.rank, task.key)
+        )
 
     def assign(self, idle: Mapping[str, str | None]) -> list[tuple[Task, str]]:
         """Pairs ready tasks with idle workers (worker -> the target it holds) and marks them as running.
@@ -142,7 +144,9 @@ class Scheduler:
         return [self.tasks[key] for key, value in self.states.items() if value is state]
 
     def _may_start(self, task: Task) -> bool:
-        return all(self.states[key] is State.DONE for key in task.needs) and all(self.states[key].settled for key in task.after)
+        return all(self.states[key] is State.DONE for key in task.needs) and all(
+            self.states[key].settled for key in task.after
+        )
 
     def _block(self, key: str, cause: str) -> None:
         self.states[key] = State.BLOCKED

@@ -34,7 +34,9 @@ def plan_rows(graph: Graph, home: Path, query: Query | None) -> list[PlanRow]:
 
 def missing_nodes(graph: Graph, home: Path, query: Query | None) -> list[Node]:
     """The nodes to run, upstream first."""
-    return [graph.by_identity[row.identity] for row in plan(graph, known_states(graph, home, query)) if row.action == "run"]
+    return [
+        graph.by_identity[row.identity] for row in plan(graph, known_states(graph, home, query)) if row.action == "run"
+    ]
 
 
 def known_states(graph: Graph, home: Path, query: Query | None) -> dict[str, NodeState]:
@@ -46,7 +48,9 @@ def known_states(graph: Graph, home: Path, query: Query | None) -> dict[str, Nod
         for row in query(sql).to_pylist():
             state = "unfinished" if row["state"] == "done" else row["state"]  # done only if the checks below agree
             states[row["identity"]] = NodeState(state, row["attempt"], row["message"])
-        for row in query("SELECT identity, max(attempt) AS attempt FROM runs WHERE status = 'ok' GROUP BY identity").to_pylist():
+        for row in query(
+            "SELECT identity, max(attempt) AS attempt FROM runs WHERE status = 'ok' GROUP BY identity"
+        ).to_pylist():
             states[row["identity"]] = NodeState("done", row["attempt"] + 1)
     for node in graph.nodes:
         if node.cell is None and read_manifest(artifact_path(home, node.identity)):
@@ -70,7 +74,7 @@ def manifest_digest(manifest: dict[str, Any]) -> str:
 
 
 def set_aside_damaged(home: Path, identities: Iterable[str]) -> dict[str, Path]:
-    """Renames artifacts whose content differs from its sha256, or that lack a manifest; returns identity -> new name."""
+    """Renames artifacts that lack a manifest or differ from its sha256; returns identity -> new name."""
     moved = {}
     for identity in identities:
         directory = artifact_path(home, identity)

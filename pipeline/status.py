@@ -51,7 +51,12 @@ def read_status(home: Path, name: str | None = None) -> list[ExperimentStatus]:
         raise UserError(f"no experiment '{name}' in {home}; it holds: {', '.join(known) or 'none'}")
     nodes = query("SELECT experiment, kind, label, state, message FROM nodes").to_pylist()
     return [
-        _status(each, known[each].isoformat(sep=" ", timespec="seconds"), [n for n in nodes if n["experiment"] == each], live)
+        _status(
+            each,
+            known[each].isoformat(sep=" ", timespec="seconds"),
+            [n for n in nodes if n["experiment"] == each],
+            live,
+        )
         for each in known
         if name in (None, each)
     ]
@@ -62,7 +67,9 @@ def show_status(found: list[ExperimentStatus], home: Path, form: str) -> str:
     if form == "json":
         return json.dumps([asdict(each) for each in found], indent=1)
     if form == "csv":
-        rows = [[each.name, str(each.live).lower(), *(str(each.counts.get(state, 0)) for state in STATES)] for each in found]
+        rows = [
+            [each.name, str(each.live).lower(), *(str(each.counts.get(state, 0)) for state in STATES)] for each in found
+        ]
         return "\n".join(",".join(row) for row in [["experiment", "live", *STATES], *rows])
     if not found:
         return f"nothing has been submitted to {home} yet"
@@ -82,7 +89,9 @@ def find_logs(home: Path, node: str | None, experiment: str | None) -> list[tupl
         start = node.rsplit("-", 1)[0] if "-" in node and "/" not in node else node
         rows = [row for row in rows if row["label"] == node or row["identity"].startswith(start)]
     if not rows:
-        what = "no node has failed" if node is None else f"no node '{node}'; `sql \"select label from nodes\"` lists them"
+        what = (
+            "no node has failed" if node is None else f"no node '{node}'; `sql \"select label from nodes\"` lists them"
+        )
         raise UserError(f"logs: {what}")
     return list({row["identity"]: (row["label"], log_path(home, row["identity"])) for row in rows}.values())
 
@@ -130,7 +139,10 @@ def _status(name: str, submitted_at: str, nodes: list[dict[str, Any]], beat: Bea
 def _describe(status: ExperimentStatus) -> str:
     state = "running" if status.live else "finished" if status.finished else "stopped; submit or retry goes on"
     counts = ", ".join(f"{status.counts[state]} {state}" for state in STATES if status.counts.get(state))
-    lines = [f"{status.name}: {state}, submitted {status.submitted_at} UTC", f"  {sum(status.counts.values())} nodes: {counts}"]
+    lines = [
+        f"{status.name}: {state}, submitted {status.submitted_at} UTC",
+        f"  {sum(status.counts.values())} nodes: {counts}",
+    ]
     if status.time_left_s is not None:
         lines.append(f"  about {duration(status.time_left_s)} left")
     if status.dashboard:

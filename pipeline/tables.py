@@ -13,7 +13,7 @@ FORMATS = ("table", "csv", "json")
 
 
 def render(columns: Sequence[str], rows: Sequence[Sequence[Any]], form: str) -> str:
-    """The rows in one of FORMATS. JSON is a list of objects; NULL is empty in CSV and null in JSON, as are NaN and inf."""
+    """The rows in one of FORMATS. JSON is a list of objects. NULL is empty in CSV and null in JSON, as is NaN there."""
     if form == "csv":
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
@@ -23,7 +23,11 @@ def render(columns: Sequence[str], rows: Sequence[Sequence[Any]], form: str) -> 
     if form == "json":
         objects = [{name: _plain(value) for name, value in zip(columns, row, strict=True)} for row in rows]
         return json.dumps(objects, indent=1, default=str, ensure_ascii=False)
-    return aligned(columns, [[_text_cell(value) for value in row] for row in rows], [_is_number(rows, i) for i in range(len(columns))])
+    return aligned(
+        columns,
+        [[_text_cell(value) for value in row] for row in rows],
+        [_is_number(rows, i) for i in range(len(columns))],
+    )
 
 
 def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool] | None = None) -> str:
@@ -32,7 +36,10 @@ def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequen
     widths = [max([len(name), *(len(row[index]) for row in rows)]) for index, name in enumerate(columns)]
     lines = [columns, ["-" * width for width in widths], *rows]
     shown = (
-        "  ".join(cell.rjust(width) if flush else cell.ljust(width) for cell, width, flush in zip(line, widths, right, strict=True))
+        "  ".join(
+            cell.rjust(width) if flush else cell.ljust(width)
+            for cell, width, flush in zip(line, widths, right, strict=True)
+        )
         for line in lines
     )
     return "\n".join(line.rstrip() for line in shown)

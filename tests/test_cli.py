@@ -96,7 +96,19 @@ def test_a_missing_file_and_bad_usage_are_refused(tmp_path: Path, spec: Path) ->
 def test_without_arguments_help_is_shown() -> None:
     result = call()
     assert result.exit_code == 0
-    for command in ("validate", "plan", "submit", "status", "logs", "cancel", "retry", "sql", "report", "export", "doctor"):
+    for command in (
+        "validate",
+        "plan",
+        "submit",
+        "status",
+        "logs",
+        "cancel",
+        "retry",
+        "sql",
+        "report",
+        "export",
+        "doctor",
+    ):
         assert f"\n  {command} " in result.output
 
 
@@ -109,7 +121,7 @@ def test_a_home_that_cannot_be_written_is_refused(spec: Path, tmp_path: Path) ->
 
 
 def test_a_locked_warehouse_names_its_writer_and_stays_unharmed(spec: Path, tmp_path: Path) -> None:
-    code = "import sys, time; from warehouse import Store; store = Store(sys.argv[1]); print('open', flush=True); time.sleep(60)"
+    code = "import sys, time, warehouse; s = warehouse.Store(sys.argv[1]); print('open', flush=True); time.sleep(60)"
     writer = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True, cwd=ROOT)
     try:
         assert writer.stdout is not None and writer.stdout.readline() == "open\n"
@@ -152,15 +164,26 @@ def published(tmp_path: Path) -> Path:
 
 def test_sql_speaks_three_formats_and_reports_errors_in_one_line(published: Path, tmp_path: Path) -> None:
     query = "select label, null as nothing, [1, 2] as pair, 'nan'::double as wrong from nodes order by label limit 1"
-    assert call("sql", query, "--home", published, "--format", "csv").output.splitlines()[1] == 'evaluate/na,,"[1, 2]",nan'
+    assert (
+        call("sql", query, "--home", published, "--format", "csv").output.splitlines()[1] == 'evaluate/na,,"[1, 2]",nan'
+    )
     rows = json.loads(call("sql", query, "--home", published, "--format", "json").output)
     assert rows == [{"label": "evaluate/na", "nothing": None, "pair": [1, 2], "wrong": None}]
-    assert call("sql", "select 1.5 as x, 'y' as name", "--home", published).output.split() == ["x", "name", "---", "----", "1.5", "y"]
+    assert call("sql", "select 1.5 as x, 'y' as name", "--home", published).output.split() == [
+        "x",
+        "name",
+        "---",
+        "----",
+        "1.5",
+        "y",
+    ]
 
     file = tmp_path / "query.sql"
     file.write_text("select count(*) as n from nodes;\n")
     for given in (["--file", file], []):
-        result = CliRunner().invoke(main, ["sql", "--home", str(published), "--format", "csv", *map(str, given)], input=file.read_text())
+        result = CliRunner().invoke(
+            main, ["sql", "--home", str(published), "--format", "csv", *map(str, given)], input=file.read_text()
+        )
         assert result.output == "n\n3\n"
 
     assert "selct" in refused(call("sql", "selct 1", "--home", published))[0]
@@ -177,7 +200,16 @@ def test_status_tells_dead_drivers_from_live_ones(published: Path) -> None:
     assert "no luck" in text
     assert call("status", "--home", published, "--exit-code").exit_code == 1
 
-    running = [{"worker": "worker-0", "label": "evaluate/nc", "seconds": 3.0, "done": 1, "total": 4, "figures": {"tok_s": 12.0}}]
+    running = [
+        {
+            "worker": "worker-0",
+            "label": "evaluate/nc",
+            "seconds": 3.0,
+            "done": 1,
+            "total": 4,
+            "figures": {"tok_s": 12.0},
+        }
+    ]
     beat = Beat(experiment="exp", **this_process(), started_at=0.0, beat_at=time.time(), running=running)
     write_beat(published, beat)
     text = call("status", "exp", "--home", published).output
@@ -254,4 +286,9 @@ def test_render_keeps_wide_values_apart() -> None:
 
     table = pa.table({"a": ["x", "yyyy"], "n": [1.0, 123456.789]})
     rows = [tuple(row.values()) for row in table.to_pylist()]
-    assert render(table.column_names, rows, "table").splitlines() == ["a          n", "----  ------", "x          1", "yyyy  123457"]
+    assert render(table.column_names, rows, "table").splitlines() == [
+        "a          n",
+        "----  ------",
+        "x          1",
+        "yyyy  123457",
+    ]

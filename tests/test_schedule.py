@@ -31,7 +31,9 @@ def task_graphs(draw: st.DrawFn) -> list[Task]:
     return tasks
 
 
-def simulate(scheduler: Scheduler, failing: set[str], lossy: set[str], workers: int, seed: int) -> list[tuple[str, str]]:
+def simulate(
+    scheduler: Scheduler, failing: set[str], lossy: set[str], workers: int, seed: int
+) -> list[tuple[str, str]]:
     """Runs all tasks on pretended workers that end in random order; returns (event, key) in the order of events."""
     chance = random.Random(seed)
     held: dict[str, str | None] = {f"w{index}": None for index in range(workers)}
@@ -60,7 +62,9 @@ def simulate(scheduler: Scheduler, failing: set[str], lossy: set[str], workers: 
 
 @settings(max_examples=150, deadline=None)
 @given(task_graphs(), st.data())
-def test_every_task_ends_once_and_only_dependants_of_failures_are_blocked(tasks: list[Task], data: st.DataObject) -> None:
+def test_every_task_ends_once_and_only_dependants_of_failures_are_blocked(
+    tasks: list[Task], data: st.DataObject
+) -> None:
     keys = [task.key for task in tasks]
     failing = data.draw(st.sets(st.sampled_from(keys)))
     lossy = data.draw(st.sets(st.sampled_from(keys)))
@@ -95,7 +99,12 @@ def test_a_measurement_waits_for_its_control_but_survives_its_failure() -> None:
 
 
 def test_workers_keep_their_target_and_take_the_most_urgent_task_for_it() -> None:
-    tasks = [Task("b0", (0,), target="b"), Task("a0", (1,), target="a"), Task("b1", (2,), target="b"), Task("a1", (3,), target="a")]
+    tasks = [
+        Task("b0", (0,), target="b"),
+        Task("a0", (1,), target="a"),
+        Task("b1", (2,), target="b"),
+        Task("a1", (3,), target="a"),
+    ]
     scheduler = Scheduler(tasks)
     pairs = {worker: task.key for task, worker in scheduler.assign({"w0": None, "w1": "a"})}
     assert pairs == {"w0": "b0", "w1": "a0"}

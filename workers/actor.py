@@ -42,8 +42,8 @@ METRICS = {
 class Order:
     """One node to run. All paths lie in the home, which every worker can reach.
 
-    `artifact` is the directory to create (None for a measurement), `journal` the file from which a killed measurement goes
-    on (None: it starts anew).
+    `artifact` is the directory to create (None for a measurement), `journal` the file from which a killed measurement
+    goes on (None: it starts anew).
     """
 
     key: str
@@ -88,7 +88,11 @@ class Worker:
         facts: dict[str, Any] = {"worker": self.name, "host": socket.gethostname(), "pid": os.getpid()}
         facts |= {"device": self.device, "dtype": self._session.dtype, "worker_torch": torch.__version__}
         if self.device == "cuda":
-            facts |= {"device_class": torch.cuda.get_device_name(), "cuda": torch.version.cuda, "driver": _nvidia_driver()}
+            facts |= {
+                "device_class": torch.cuda.get_device_name(),
+                "cuda": torch.version.cuda,
+                "driver": _nvidia_driver(),
+            }
         else:
             facts["device_class"] = f"{_cpu_model()}, {self.threads} thread{'s' if self.threads > 1 else ''}"
         return facts
@@ -153,7 +157,7 @@ class Session:
         self.journal = order.journal
 
     def target(self, reference: dict | str, block_length: int) -> Target:
-        """The target, loaded if the worker does not hold it yet; it holds one at a time, since memory is what it fills."""
+        """The target, loaded if the worker does not hold it yet; it holds one at a time, since targets fill memory."""
         key = json.dumps([reference, block_length], sort_keys=True)
         if self._target is None or self._target[0] != key:
             self._target = None
@@ -161,7 +165,7 @@ class Session:
         return self._target[1]
 
     def progress(self, done: int, total: int, **figures: float) -> None:
-        """Passes a stage's progress on to a file, which the driver reads, and to Ray's metrics; at most once a second."""
+        """Passes a stage's progress on to a file that the driver reads and to Ray's metrics; at most once a second."""
         now = time.monotonic()
         if self._order is None or (now - self._reported < PROGRESS_EVERY_S and done < total):
             return
