@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from targets_for_tests import random_target
 
 from workers.decoding.loop import decode
-from workers.decoding.noise import GumbelNoise
+from workers.decoding.noise import GumbelNoise, RoundNoise
 from workers.decoding.records import DecodeSettings, Decoded
 from workers.decoding.transition import Step
 from workers.drafters.chain import Chain
@@ -134,7 +134,7 @@ class Independent(Uncoupled):
 
     def walk(self, tree, step) -> Walk:
         rows = torch.from_numpy(np.random.default_rng(len(tree)).gumbel(size=step.logits.shape[1:])).float()
-        fresh = Step(step.states, step.logits, VOCAB - 1, lambda *_: step.committed, 1.0, rows)
+        fresh = Step(step.states, step.logits, VOCAB - 1, lambda *_: step.committed, 1.0, RoundNoise(rows, np.empty((3, 0))))
         return follow(tree, step, accept=fresh.sampled, bonus=fresh.sampled)
 
 

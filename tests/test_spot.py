@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.drafters.spot import best_first
+from workers.drafters.spot import best_first, greedy_path
 
 
 def random_order(seed: int, masked: int, sharpness: float):
@@ -89,3 +89,27 @@ def test_a_near_certain_chain_is_drafted_to_the_last_position_but_one():
     order = random_order(0, masked, 60.0)
     search = best_first(order, np.zeros((masked, 1)), budget=5)
     assert len(paths(search)[-1]) == pytest.approx(masked - 1)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    masked=st.integers(1, 7),
+    budget=st.sampled_from([1, 3, 8]),
+    floor=st.sampled_from([0.0, 0.1]),
+)
+def test_the_chain_takes_the_heaviest_child_each_time(seed, masked, budget, floor):
+    token_log = np.log(np.random.default_rng(seed).uniform(0.2, 1.0, size=(masked, 1)))
+    order = random_order(seed, masked, 2.0)
+    search = greedy_path(order, token_log, budget, floor)
+    taken, mass, expected = np.zeros((1, masked), dtype=bool), 0.0, []
+    for _ in range(min(budget, masked - 1)):
+        children = np.where(taken[0], -np.inf, mass + order(taken)[0] + token_log[:, 0])
+        mass = children.max()
+        if np.exp(mass) < floor:
+            break
+        expected.append(int(children.argmax()))
+        taken[0, expected[-1]] = True
+    assert search.slot.tolist() == expected
+    assert search.parent.tolist() == list(range(-1, len(expected) - 1)) and not search.choice.any()
+    assert len(expected) < 1 or search.log_mass[0] == best_first(order, token_log, 1).log_mass[0]

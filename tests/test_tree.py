@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workers.decoding.conditionals import Conditionals
+from workers.decoding.noise import RoundNoise
 from workers.decoding.tree import ROOT, DraftTree
 from workers.drafters import DraftRequest, Hedge
 from workers.drafters.chain import Chain
@@ -28,8 +29,9 @@ def request_of(seed: int, length: int, masks: int, budget: int, hedge: Hedge, te
     state = random.integers(0, MASK, length)
     state[random.permutation(length)[:masks]] = MASK
     stale = Conditionals(logits)
-    rows = torch.from_numpy(random.gumbel(size=(length, VOCAB))).float() if temperature else None
-    tokens, probs = make_verifier("coupled").hypotheses(stale, temperature, rows, hedge)
+    rows = torch.from_numpy(random.gumbel(size=(length, VOCAB))).float()
+    noise = RoundNoise(rows, np.empty((3, 0))) if temperature else None
+    tokens, probs = make_verifier("coupled").hypotheses(stale, temperature, noise, hedge)
     return DraftRequest(state, state == MASK, stale, tokens, probs, budget, 0)
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from workers.decoding.commit import single
 from workers.decoding.conditionals import Conditionals
 from workers.decoding.journal import BlockJournal
+from workers.decoding.noise import RoundNoise
 from workers.decoding.transition import Step
 from workers.decoding.tree import ROOT, DraftTree
 from workers.drafters import Hedge
@@ -27,8 +28,9 @@ def logits_of(seed: int, *shape: int) -> torch.Tensor:
 
 
 def step_of(states: np.ndarray, logits: torch.Tensor, temperature: float = 0.0) -> Step:
-    rows = torch.from_numpy(np.random.default_rng(5).gumbel(size=logits.shape[1:])).float() if temperature else None
-    return Step(states, logits, MASK, single, temperature, rows)
+    rows = torch.from_numpy(np.random.default_rng(5).gumbel(size=logits.shape[1:])).float()
+    noise = RoundNoise(rows, np.empty((3, 0))) if temperature else None
+    return Step(states, logits, MASK, single, temperature, noise)
 
 
 def commits(*pairs: tuple[int, int], length: int = 4) -> torch.Tensor:
@@ -119,7 +121,7 @@ def test_transition(seed, replicas, temperature):
     states = np.random.default_rng(seed).integers(0, VOCAB, (replicas, 5))
     states[:, 4] = MASK
     step = step_of(states, logits, temperature)
-    rows = step._noise_rows
+    rows = step.noise.rows if temperature else None
     for replica in range(replicas):
         probs = torch.softmax(logits[replica], dim=-1)
         masked = np.flatnonzero(states[replica] == MASK)
@@ -145,8 +147,9 @@ def test_hypotheses(seed, size, below):
     stale, hedge = Conditionals(logits), Hedge(size, below)
     probs = torch.softmax(logits, dim=-1).numpy()
     rows = torch.from_numpy(np.random.default_rng(seed).gumbel(size=(6, VOCAB))).float()
+    noise = RoundNoise(rows, np.empty((3, 0)))
     for name, temperature in (("greedy", 0.0), ("greedy", 1.5), ("uncoupled", 1.5), ("coupled", 0.0)):
-        tokens, found = make_verifier(name).hypotheses(stale, temperature, rows if temperature else None, hedge)
+        tokens, found = make_verifier(name).hypotheses(stale, temperature, noise if temperature else None, hedge)
         assert tokens.shape == found.shape == (6, size) and tokens.dtype == np.int64
         assert np.array_equal(tokens[:, 0], logits.argmax(dim=-1).numpy())
         for s in range(6):
@@ -156,7 +159,7 @@ def test_hypotheses(seed, size, below):
             assert len(set(present)) == len(present)
             assert np.allclose(found[s, : len(present)], np.sort(probs[s])[::-1][: len(present)], atol=1e-6)
             assert not found[s, len(present) :].any()
-    tokens, found = make_verifier("coupled").hypotheses(stale, 1.5, rows, hedge)
+    tokens, found = make_verifier("coupled").hypotheses(stale, 1.5, noise, hedge)
     drawn = (torch.from_numpy(probs).log() / 1.5 + rows).argmax(dim=-1).numpy()
     assert np.array_equal(tokens[:, 0], drawn) and (tokens[:, 1:] == -1).all()
     assert np.allclose(found[:, 0], probs[np.arange(6), drawn], atol=1e-6)

@@ -121,6 +121,7 @@ class BlockDecoder:
         stale: Conditionals | None = None
         last = -1
         while (masked := state == self._mask_id).any():
+            self._transition.open_round(len(rounds))
             drafting = perf_counter() - self.lookahead.seconds
             tree = self._draft(state, masked, stale, last)
             states = self._replicas(state, tree)
@@ -129,7 +130,7 @@ class BlockDecoder:
             self._synchronise()
             done = perf_counter()
             drafted = 1 + len(tree)
-            step = self._transition.step(states[:drafted], logits[:drafted])
+            step = self._transition.step(states[:drafted], logits[:drafted], stale)
             walk = self._verifier.walk(tree, step)
             seconds = (forwarding - self.lookahead.seconds - drafting, done - forwarding)
             rounds.append(journal.add(tree, step, walk, stale, len(states), *seconds))
@@ -142,7 +143,7 @@ class BlockDecoder:
         if stale is None or settings.budget == 0:
             return DraftTree.empty(len(state))
         tokens, probs = self._verifier.hypotheses(
-            stale, settings.temperature, self._transition.noise_rows, self._drafter.hedge
+            stale, settings.temperature, self._transition.noise, self._drafter.hedge
         )
         future = self.lookahead.future
         tree = self._drafter.draft(DraftRequest(state, masked, stale, tokens, probs, settings.budget, last, future))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from hashlib import blake2b
 
 import numpy as np
@@ -29,3 +30,20 @@ class GumbelNoise:
     def rows(self, start: int, length: int) -> torch.Tensor:
         """fp32 [length, V]: the noise of the positions from `start` on."""
         return torch.from_numpy(np.stack([self.row(start + offset) for offset in range(length)]))
+
+    def uniforms(self, start: int, round: int, shape: tuple[int, ...]) -> np.ndarray:
+        """float64 in [0, 1): numbers of one round of the block at `start`, independent of all rows and other rounds."""
+        words = np.random.Philox(key=self._key, counter=[0, 0, 1 + round, start]).random_raw(shape)
+        return (words >> np.uint64(11)) * 2.0**-53
+
+
+@dataclass(frozen=True)
+class RoundNoise:
+    """What is random in one round of a block of length L.
+
+    rows: fp32 [L, V] on the target's device, the target's own Gumbel noise, the same in every round. uniforms: float64
+    [3, L], fresh in every round, for rejection sampling alone: per position the proposal, the acceptance and the residual.
+    """
+
+    rows: torch.Tensor
+    uniforms: np.ndarray

@@ -17,7 +17,7 @@ from workers.drafters.features import preference, root_of
 from workers.drafters.order_model import OrderModel, load_order_model
 from workers.errors import UserError
 
-OPTIONS = ("hedge", "hedge_below", "tau", "floor")
+OPTIONS = ("hedge", "hedge_below", "tau", "floor", "shape")
 
 # Log q(s | y) float64 [N, M] of N prefixes given as taken flags bool [N, M]; -inf where taken.
 Order = Callable[[np.ndarray], np.ndarray]
@@ -90,6 +90,26 @@ def best_first(order: Order, token_log: np.ndarray, budget: int, floor: float = 
     return Search(place[np.concatenate(parent)[pool]], codes // choices, codes % choices, all_mass[pool])
 
 
+def greedy_path(order: Order, token_log: np.ndarray, budget: int, floor: float = 0.0) -> Search:
+    """One chain of at most `budget` states, each the heaviest child of the one before, none below `floor`."""
+    masked, choices = token_log.shape
+    least = math.log(floor) if floor > 0 else -math.inf
+    taken = np.zeros((1, masked), dtype=bool)
+    codes: list[int] = []
+    mass: list[float] = []
+    while len(codes) < min(budget, masked - 1):
+        children = (order(taken)[0][:, None] + token_log).reshape(-1)
+        best = int(children.argmax())
+        below = (mass[-1] if mass else 0.0) + children[best]
+        if below < least or below == -math.inf:
+            break
+        codes.append(best)
+        mass.append(below)
+        taken[0, best // choices] = True
+    found = np.array(codes, dtype=np.int64)
+    return Search(np.arange(len(found)) - 1, found // choices, found % choices, np.array(mass))
+
+
 def _order_of(order: Order, taken: np.ndarray, known: dict[bytes, np.ndarray]) -> np.ndarray:
     """Log q [N, M] for prefixes `taken` [N, M]; equal sets of positions are scored once per round."""
     keys = [row.tobytes() for row in np.packbits(taken, axis=1)]
@@ -99,18 +119,29 @@ def _order_of(order: Order, taken: np.ndarray, known: dict[bytes, np.ndarray]) -
     return np.stack([known[key] for key in keys])
 
 
+SHAPES: dict[str, Callable[..., Search]] = {"tree": best_first, "chain": greedy_path}
+
+
 class SpotDrafter:
     """Drafts the most probable continuations under the order model.
 
-    order_temperature: tau, applied to q before the search; floor: gamma of SPOT-gamma, 0 for none. `levels` counts the
-    order model's forwards since the start.
+    order_temperature: tau, applied to q before the search; floor: gamma of SPOT-gamma, 0 for none; search: `best_first`
+    or, for the chain of the ablations, `greedy_path`. `levels` counts the order model's forwards since the start.
     """
 
-    def __init__(self, model: OrderModel, hedge: Hedge, order_temperature: float = 1.0, floor: float = 0.0):
+    def __init__(
+        self,
+        model: OrderModel,
+        hedge: Hedge,
+        order_temperature: float = 1.0,
+        floor: float = 0.0,
+        search: Callable[..., Search] = best_first,
+    ):
         self.model = model
         self.hedge = hedge
         self.order_temperature = order_temperature
         self.floor = floor
+        self.search = search
         self.levels = 0
 
     @torch.inference_mode()
@@ -128,7 +159,7 @@ class SpotDrafter:
 
         with np.errstate(divide="ignore"):
             token_log = np.log(request.token_probs[index].astype(np.float64))
-        found = best_first(order, token_log, request.budget, self.floor)
+        found = self.search(order, token_log, request.budget, self.floor)
         positions = index[found.slot]
         tokens = request.tokens[positions, found.choice]
         edges = list(zip(found.parent.tolist(), positions.tolist(), tokens.tolist()))
@@ -136,7 +167,8 @@ class SpotDrafter:
 
 
 def build(options: Mapping[str, Any], artifacts: Mapping[str, Path], target_info: TargetInfo) -> SpotDrafter:
-    """Options: `hedge` (token hypotheses per position, 1 for none), `hedge_below` (0.6), `tau` (1), `floor` (0)."""
+    """Options: `hedge` (token hypotheses per position, 1 for none), `hedge_below` (0.6), `tau` (1), `floor` (0), `shape`
+    (tree or chain)."""
     reject_unknown("spot", options, OPTIONS)
     hedge, floor, temperature = options.get("hedge", 2), options.get("floor", 0.0), options.get("tau", 1.0)
     if hedge not in (1, 2, 3, 4):
@@ -145,7 +177,9 @@ def build(options: Mapping[str, Any], artifacts: Mapping[str, Path], target_info
         raise UserError(f"drafter_options: tau of spot must be above 0, not {temperature!r}")
     if not 0 <= floor < 1:
         raise UserError(f"drafter_options: floor of spot must be in [0, 1), not {floor!r}")
+    if (shape := options.get("shape", "tree")) not in SHAPES:
+        raise UserError(f"drafter_options: shape of spot must be tree or chain, not {shape!r}")
     if "order_model" not in artifacts:
         raise UserError("drafter spot needs an order model: its node has no train stage upstream")
     model = load_order_model(Path(artifacts["order_model"]), target_info.device)
-    return SpotDrafter(model, Hedge(hedge, options.get("hedge_below", 0.6)), temperature, floor)
+    return SpotDrafter(model, Hedge(hedge, options.get("hedge_below", 0.6)), temperature, floor, SHAPES[shape])

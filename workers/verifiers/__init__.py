@@ -11,14 +11,13 @@ import numpy as np
 from workers.errors import UserError
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from workers.decoding.conditionals import Conditionals
+    from workers.decoding.noise import RoundNoise
     from workers.decoding.transition import Step
     from workers.decoding.tree import DraftTree
     from workers.drafters import Hedge
 
-VERIFIERS = ("greedy", "uncoupled", "coupled")
+VERIFIERS = ("greedy", "uncoupled", "coupled", "rejection", "pt-rejection")
 
 
 @dataclass(frozen=True)
@@ -47,11 +46,12 @@ class Verifier(Protocol):
         ...
 
     def hypotheses(
-        self, stale: Conditionals, temperature: float, noise_rows: Tensor | None, hedge: Hedge
+        self, stale: Conditionals, temperature: float, noise: RoundNoise | None, hedge: Hedge
     ) -> tuple[np.ndarray, np.ndarray]:
         """Tokens int64 [L, hedge.size] (-1 where absent) and their untempered stale probabilities fp32 [L, hedge.size].
 
-        noise_rows: the block's Gumbel rows fp32 [L, V], None at T=0.
+        noise: None at T=0. The probabilities may be a statistic of the position instead, where the choice of what to draft
+        must not depend on the tokens drawn (rejection sampling).
         """
         ...
 
@@ -70,4 +70,5 @@ def make_verifier(name: str) -> Verifier:
     """
     if name not in (*VERIFIERS, "none"):
         raise UserError(f"verifier: {name!r} is unknown; choose one of {', '.join(VERIFIERS)}")
-    return importlib.import_module(f"workers.verifiers.{'uncoupled' if name == 'none' else name}").build()
+    module = "uncoupled" if name == "none" else name.replace("-", "_")
+    return importlib.import_module(f"workers.verifiers.{module}").build()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from torch import Tensor
 
 from workers.decoding.conditionals import Conditionals
+from workers.decoding.noise import RoundNoise
 from workers.decoding.transition import Step
 from workers.decoding.tree import DraftTree
 from workers.drafters import Hedge
@@ -23,11 +23,11 @@ class Coupled:
         return True
 
     def hypotheses(
-        self, stale: Conditionals, temperature: float, noise_rows: Tensor | None, hedge: Hedge
+        self, stale: Conditionals, temperature: float, noise: RoundNoise | None, hedge: Hedge
     ) -> tuple[np.ndarray, np.ndarray]:
-        if noise_rows is None:
+        if noise is None:
             return most_probable(stale, hedge)
-        return perturbed(stale, temperature, noise_rows, hedge)
+        return perturbed(stale, temperature, noise.rows, hedge)
 
     def walk(self, tree: DraftTree, step: Step) -> Walk:
         return follow(tree, step, accept=step.sampled, bonus=step.sampled)

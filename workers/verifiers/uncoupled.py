@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from torch import Tensor
 
 from workers.decoding.conditionals import Conditionals
+from workers.decoding.noise import RoundNoise
 from workers.decoding.transition import Step
 from workers.decoding.tree import DraftTree
 from workers.drafters import Hedge
@@ -23,7 +23,7 @@ class Uncoupled:
         return True
 
     def hypotheses(
-        self, stale: Conditionals, temperature: float, noise_rows: Tensor | None, hedge: Hedge
+        self, stale: Conditionals, temperature: float, noise: RoundNoise | None, hedge: Hedge
     ) -> tuple[np.ndarray, np.ndarray]:
         return most_probable(stale, hedge)
 
