@@ -125,11 +125,23 @@ def test_other_bad_files(tmp_path, data):
         get_task("ifeval", {"ifeval": str(rows.write_jsonl(tmp_path / "odd.jsonl", odd))}).samples("test", 0, 1)
 
 
-def test_the_hub_without_network_is_one_clear_line(tmp_path):
-    """In a process of its own, since the hub's client reads the environment when it is imported."""
-    code = "from workers.tasks import get_task; get_task('gsm8k').samples('test', 0, 1)"
+def test_the_hub_is_read_by_datasets_and_its_absence_is_one_clear_line(tmp_path, data):
+    """In a process of its own, since the hub's client reads the environment when it is imported; a folder stands for a set."""
+    (tmp_path / "set").mkdir()
+    rows.write_jsonl(tmp_path / "set/test.jsonl", rows.gsm8k())
+    code = """if True:
+        import sys
+        from dataclasses import replace
+        from workers.tasks import get_task, samples_digest
+        from workers.tasks.gsm8k import GSM8K
+        from workers.tasks.rows import Hub
+        task = replace(GSM8K, hub=Hub(sys.argv[1], None, {"test": "test"})).task()
+        print(samples_digest(task, "test", 0, 3))
+        get_task("gsm8k").samples("test", 0, 1)
+    """
     env = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path), "PYTHONPATH": str(Path(__file__).parent.parent)}
-    ran = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    ran = subprocess.run([sys.executable, "-c", code, str(tmp_path / "set")], env=env, capture_output=True, text=True)
+    assert ran.stdout.strip() == samples_digest(get_task("gsm8k", data), "test", 0, 3), ran.stderr
     last = ran.stderr.strip().splitlines()[-1]
     assert "openai/gsm8k" in last and str(tmp_path) in last and "name a local file under data:" in last, ran.stderr
 

@@ -23,6 +23,7 @@ LOSSLESS_RULES = ("single",)
 SAMPLES = pa.schema(
     [
         ("sample_id", pa.string()),
+        ("prompt", pa.string()),
         ("prompt_tokens", pa.int32()),
         ("generated_tokens", pa.int32()),
         ("answer_tokens", pa.int32()),
@@ -142,6 +143,7 @@ def run(params: dict[str, Any], inputs: Inputs, out: Path | None, session: Stage
     rows = [entry["sample"] for entry in entries]
     scores = []
     for sample, row in zip(samples, rows):
+        row["prompt"] = sample.prompt
         row["output"] = target.decode(row["tokens"][: row["answer_tokens"]])
         scores.append(task.score(sample, row["output"]))
         row["correct"] = scores[-1].correct
