@@ -45,7 +45,17 @@ execution: {actors: 2}
 
 
 def start(home: Path, *arguments: str) -> subprocess.Popen:
-    command = [sys.executable, "-m", "pipeline", "submit", "specs/smoke.yaml", "--home", str(home), "--no-dashboard", *arguments]
+    command = [
+        sys.executable,
+        "-m",
+        "pipeline",
+        "submit",
+        "specs/smoke.yaml",
+        "--home",
+        str(home),
+        "--no-dashboard",
+        *arguments,
+    ]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
@@ -71,7 +81,9 @@ def wait_for_runs(home: Path, count: int, process: subprocess.Popen) -> None:
 def stage_workers(process: subprocess.Popen) -> list[psutil.Process]:
     """Ray's worker processes of a driver that are evaluating."""
     children = psutil.Process(process.pid).children(recursive=True)
-    return [child for child in children if child.is_running() and any("ray::evaluate" in part for part in child.cmdline())]
+    return [
+        child for child in children if child.is_running() and any("ray::evaluate" in part for part in child.cmdline())
+    ]
 
 
 @dataclass(frozen=True)
@@ -114,7 +126,12 @@ def smoke(tmp_path_factory: pytest.TempPathFactory) -> History:
     process = start(home)
     output = finish(process)
     return History(
-        home, (killed.live, killed.counts), (interrupted.live, interrupted.counts), interrupt_code, process.returncode, output
+        home,
+        (killed.live, killed.counts),
+        (interrupted.live, interrupted.counts),
+        interrupt_code,
+        process.returncode,
+        output,
     )
 
 
@@ -217,7 +234,9 @@ def test_a_control_timed_badly_is_measured_again_and_archived(own_ray: None, tmp
     result, text = run(tmp_path, "drafter=[none, chain]", "control.retime_after_s=0.001", "outliers.max_reruns=0")
     assert result.exit_code == 0, text
     assert rows(tmp_path, "SELECT seed FROM drift ORDER BY seed") == [(0,), (1,), (2,)]
-    assert rows(tmp_path, "SELECT count(*), min(throughput_ratio) > 0 FROM paired WHERE method = 'chain'") == [(3, True)]
+    assert rows(tmp_path, "SELECT count(*), min(throughput_ratio) > 0 FROM paired WHERE method = 'chain'") == [
+        (3, True)
+    ]
     assert rows(tmp_path, "SELECT * FROM audit") == []
 
 
