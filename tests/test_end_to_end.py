@@ -1,4 +1,4 @@
-"""The whole pipeline on Ray with the embedded target: killed and resumed, with one worker and two, failing and timed badly."""
+"""The whole pipeline on Ray with the embedded target: killed, resumed, with one worker and two, failing, timed badly."""
 
 from __future__ import annotations
 
@@ -187,7 +187,8 @@ def test_one_undisturbed_worker_gives_the_same_results(smoke: History, tmp_path:
     process = start(tmp_path, *(part for setting in settings for part in ("--set", setting)))
     output = finish(process)
     assert process.returncode == 0, output
-    sql = "SELECT identity, sample_id, tokens, s.nfe, correct FROM samples AS s JOIN runs USING (run_id) WHERE status = 'ok'"
+    sql = """SELECT identity, sample_id, tokens, s.nfe, correct FROM samples AS s JOIN runs USING (run_id)
+        WHERE status = 'ok'"""
     alone = rows(tmp_path, sql)
     assert len(alone) == 6
     together = {row[:2]: row for row in rows(smoke.home, sql)}
@@ -266,3 +267,15 @@ def test_limited_runs_are_marked_and_kept_out_of_the_tables(own_ray: None, tmp_p
     assert result.exit_code == 0, text
     assert rows(tmp_path, "SELECT DISTINCT limited, n_samples FROM runs") == [(True, 1)]
     assert rows(tmp_path, "SELECT * FROM main_table") == []
+
+
+def test_a_method_that_differs_from_its_control_is_a_failure_now_and_later(own_ray: None, tmp_path: Path) -> None:
+    settings = ("drafter=[none, chain]", "seed=0", "samples=1")
+    result, text = run(tmp_path, *settings, worker_class=workers_for_tests.LyingWorker)
+    assert result.exit_code == 1
+    assert "evaluate/tiny-math/chain/D4/T0/s0 differs from its control in 1 samples" in text
+    assert rows(tmp_path, "SELECT method, tokens_match, failure FROM audit") == [("chain", 0.0, True)]
+    assert rows(tmp_path, "SELECT level FROM events WHERE kind = 'exactness'") == [("error",)]
+    result, text = run(tmp_path, *settings)
+    assert "nothing to run" in text
+    assert result.exit_code == 1

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
+
+import pyarrow as pa
 
 from workers.actor import Order, Outcome, Worker
 
@@ -41,3 +44,17 @@ class FaultyWorker(Worker):
         if order.kind == "train":
             raise ValueError("no luck\nat all")
         return super()._run(order)
+
+
+class LyingWorker(Worker):
+    """Changes the last token of every sample of the method chain."""
+
+    def _run(self, order: Order) -> dict[str, Any]:
+        done = super()._run(order)
+        if "/chain/" in order.label:
+            samples = done["result"].samples
+            changed = pa.array([[*tokens[:-1], tokens[-1] + 1] for tokens in samples["tokens"].to_pylist()])
+            index = samples.column_names.index("tokens")
+            tokens = changed.cast(samples["tokens"].type)
+            done["result"] = replace(done["result"], samples=samples.set_column(index, "tokens", tokens))
+        return done
