@@ -271,12 +271,14 @@ class Train(Section):
 
 
 class CalibrateSpiffy(Section):
-    """The draft graph of Spiffy: at most `nodes` nodes, from the next `lookahead` commits of `prompts` prompts."""
+    """The draft graph of Spiffy: at most `nodes` nodes, from the next `lookahead` commits of `prompts` prompts; a node
+    is scored by its count, plus those of its parents if `accumulation` is degree-1, as published."""
 
     task: Mixture = {"tiny-math": 1, "tiny-code": 1}
     prompts: Count = 50
     nodes: Positive = 24
     lookahead: Positive = 6
+    accumulation: Literal["degree-1", "none"] = "degree-1"
     token_ranks: Positive = 8
     batch: Positive = 16
     generation_length: Positive = 256

@@ -170,6 +170,7 @@ def test_every_stage_setting_counts(kind: str, section: str, model: type) -> Non
         "shard_prompts": 5,
         "heads": 1,
         "top": 8,
+        "accumulation": "none",
         "lr": 0.5,
         "held_out": 0.5,
         "grid": "[0, 0.2]",

@@ -19,7 +19,7 @@ from workers.decoding.records import DecodeSettings
 from workers.decoding.tree import ROOT
 from workers.drafters import DraftRequest, Hedge, TargetInfo, make_drafter
 from workers.drafters.order_model import OrderModel, OrderModelConfig
-from workers.drafters.spiffy import ROOT_PAIRS, SpiffyDrafter, degree_one, load_graph, parents_of, save_graph, select
+from workers.drafters.spiffy import ACCUMULATIONS, ROOT_PAIRS, SpiffyDrafter, degree_one, load_graph, parents_of, save_graph, select
 from workers.drafters.spot import SpotDrafter
 from workers.errors import UserError
 from workers.stages.calibrate_spiffy import block_pairs
@@ -57,6 +57,13 @@ def test_every_prefix_of_the_selection_is_connected_to_the_root(counts, nodes):
 def test_degree_one_accumulation_adds_the_counts_of_all_parents():
     a, b = frozenset({(0, 0)}), frozenset({(1, 0)})
     assert degree_one({a: 5, b: 3, a | b: 2}) == {a: 5, b: 3, a | b: 10}
+
+
+def test_plain_counts_keep_the_states_most_often_passed_through():
+    chain = [frozenset((rank, 0) for rank in range(size)) for size in (1, 2, 3)]
+    rare = [frozenset({(0, 0), (rank, 0)}) for rank in (5, 6)]
+    counts = {**dict(zip(chain, (70, 50, 40))), **dict.fromkeys(rare, 1)}
+    assert select(ACCUMULATIONS["none"](counts), 3) == chain
 
 
 def request(masked_count: int, budget: int, tokens: np.ndarray | None = None) -> DraftRequest:

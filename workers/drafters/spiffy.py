@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,10 @@ def future_sets(pairs: Sequence[tuple[int, int]], lookahead: int) -> Iterable[Pa
 def degree_one(counts: Mapping[Pairs, int]) -> dict[Pairs, int]:
     """Degree-1 accumulation: a node's own count plus the counts of its parents, the root excluded."""
     return {node: count + sum(counts.get(parent, 0) for parent in parents_of(node)) for node, count in counts.items()}
+
+
+# How counts become scores. The published procedure accumulates; on the embedded target plain counts draft better.
+ACCUMULATIONS: dict[str, Callable[[Mapping[Pairs, int]], Mapping[Pairs, int]]] = {"degree-1": degree_one, "none": dict}
 
 
 def select(scores: Mapping[Pairs, float], nodes: int) -> list[Pairs]:

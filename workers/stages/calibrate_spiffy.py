@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workers.drafters.spiffy import Pairs, degree_one, future_sets, save_graph, select
+from workers.drafters.spiffy import ACCUMULATIONS, Pairs, future_sets, save_graph, select
+from workers.errors import UserError
 from workers.stages import Inputs, StageSession, target_reference
 from workers.stages.trajectories import decode_batch, group, load_prompts
 
 if TYPE_CHECKING:
     from workers.targets.target import Target
 
-DEFAULTS = {"nodes": 24, "lookahead": 6, "token_ranks": 8, "batch": 16}
+DEFAULTS = {"nodes": 24, "lookahead": 6, "accumulation": "degree-1", "token_ranks": 8, "batch": 16}
 
 
 def block_pairs(history: list[tuple[np.ndarray, np.ndarray, int, int]], ranks: int) -> list[list[tuple[int, int]]]:
@@ -58,8 +59,11 @@ def count_sets(target: Target, prompts: list[list[int]], generation_length: int,
 
 
 def run(params: dict[str, Any], inputs: Inputs, out: Path, session: StageSession) -> dict[str, Any]:
-    """Write graph.json; params: target, block_length, generation_length, pools, nodes, lookahead."""
+    """Write graph.json; params: target, block_length, generation_length, pools, nodes, lookahead,
+    accumulation."""
     params = {**DEFAULTS, **params}
+    if params["accumulation"] not in ACCUMULATIONS:
+        raise UserError(f"accumulation: {params['accumulation']!r} is unknown; choose one of {', '.join(ACCUMULATIONS)}")
     target = session.target(target_reference(params, inputs), params["block_length"])
     prompts = load_prompts(target, params["pools"], params.get("data"))
     tokens = [prompt.tokens for prompt in prompts]
@@ -72,12 +76,13 @@ def run(params: dict[str, Any], inputs: Inputs, out: Path, session: StageSession
         done += len(batch)
         session.progress(done, len(prompts))
     opportunities = counts.pop(frozenset(), 0)
-    graph = select(degree_one(counts), params["nodes"])
+    graph = select(ACCUMULATIONS[params["accumulation"]](counts), params["nodes"])
     facts = {
         "prompts": len(prompts),
         "pools": params["pools"],
         "opportunities": opportunities,
         "lookahead": params["lookahead"],
+        "accumulation": params["accumulation"],
         "depth": max((len(node) for node in graph), default=0),
     }
     save_graph(out / "graph.json", graph, counts, facts)
