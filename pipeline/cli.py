@@ -115,7 +115,7 @@ def submit(
 ) -> None:
     """Run what is missing of an experiment; the same command again goes on where it stopped."""
     if dry_run:
-        _print_plan(spec_path, overrides, limit, home, "table")
+        _print_plan(spec_path, overrides, limit, home, "table", address)
         return
     from pipeline.driver import submit as run
     from pipeline.spec import load_spec
@@ -123,7 +123,9 @@ def submit(
     spec = load_spec(spec_path, overrides)
     if detach:
         from pipeline.detach import start_detached
+        from pipeline.memory import check_memory
 
+        check_memory(spec, address)
         arguments = [str(Path(spec_path).absolute())]
         arguments += [part for override in overrides for part in ("--set", override)]
         arguments += ["--limit", str(limit)] if limit else []
@@ -267,9 +269,12 @@ def doctor(home: Path, no_ray: bool) -> None:
     sys.exit(0 if good else 1)
 
 
-def _print_plan(spec_path: str, overrides: tuple[str, ...], limit: int | None, home: Path, form: str) -> None:
+def _print_plan(
+    spec_path: str, overrides: tuple[str, ...], limit: int | None, home: Path, form: str, address: str | None = None
+) -> None:
     from pipeline.driver import snapshot_query
     from pipeline.graph import build_graph
+    from pipeline.memory import check_memory
     from pipeline.overlap import describe, pool_overlaps
     from pipeline.spec import load_spec
     from pipeline.standing import plan_rows
@@ -285,3 +290,5 @@ def _print_plan(spec_path: str, overrides: tuple[str, ...], limit: int | None, h
         if any(row.kind == "collect" and row.action == "run" for row in rows):
             for pool, found in pool_overlaps(spec):
                 click.echo(describe(pool, found))
+    if any(row.action == "run" for row in rows):
+        check_memory(spec, address)

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from pipeline.control_files import clear_cancel
 from pipeline.graph import Graph, Node, build_graph
+from pipeline.memory import check_memory
 from pipeline.overlap import describe, pool_overlaps
 from pipeline.paths import home_directory
 from pipeline.progress import Display
@@ -59,6 +60,7 @@ def submit(
     if _all_done(spec, graph, place):
         shown.print(f"{spec.name}: all {len(graph.nodes)} nodes are done, nothing to run", highlight=False)
         return _finish(spec, graph, place, shown, OK, {State.DONE.value: len(graph.nodes)}, make_report=False)
+    check_memory(spec, address)
     with Store(place) as store:
         prepare_home(place)
         clear_cancel(place)
