@@ -35,6 +35,7 @@ from pipeline.settings import (
     one_or_more,
 )
 from pipeline.yaml_source import KeyPath, Problem, Source, SpecError, override, parse, read_source, show
+from workers.targets.digest import HUB
 
 
 class Spec(Section):
@@ -110,10 +111,12 @@ def _validate(source: Source, overrides: Iterable[str]) -> Spec:
 
 
 def _resolve_checkpoints(source: Source) -> None:
-    """Makes the checkpoint directories of the document absolute, so that a spec works from any directory."""
+    """Makes the checkpoint directories of the document absolute, so that a spec works from any directory; a hub's stay."""
     targets = source.data.get("target")
     for index, target in enumerate(targets if isinstance(targets, list) else [targets]):
         if isinstance(target, dict) and isinstance(target.get("checkpoint"), str):
+            if target["checkpoint"].startswith(HUB):
+                continue
             path = ("target", index, "checkpoint") if isinstance(targets, list) else ("target", "checkpoint")
             target["checkpoint"] = str(source.base_directory(path) / Path(target["checkpoint"]).expanduser())
 

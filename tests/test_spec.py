@@ -281,6 +281,11 @@ def test_checkpoints_are_found_beside_the_spec_and_checked(tmp_path: Path, monke
     assert load_spec("spec.yaml", ["target.checkpoint=./mine"]).target[0].checkpoint == str(folder)
 
 
+def test_hub_checkpoints_are_no_paths() -> None:
+    with pytest.raises(SpecError, match="target.checkpoint: target 'hub:nobody/nothing': not in the local cache"):
+        parse_spec(SOUND, overrides=["target={checkpoint: 'hub:nobody/nothing', name: x}"])
+
+
 FULL = {"llada": LLADA, "dream": DREAM}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -183,6 +184,26 @@ def test_unknown_references(tmp_path):
         load_target(str(tmp_path / "nowhere"), BLOCK)
     with pytest.raises(UserError, match="dtype 'int8'"):
         load_target("tiny-sdar", 32, dtype="int8")
+
+
+def test_hub_names(directory, tmp_path, monkeypatch):
+    """Without a network (as in these tests) what the hub's cache holds can be used, and nothing else."""
+    with pytest.raises(UserError, match="'hub:nobody/nothing': not in the local cache and cannot be fetched") as caught:
+        load_target({"checkpoint": "hub:nobody/nothing", "name": "x"}, BLOCK)
+    assert "\n" not in str(caught.value)
+    # The layout of the cache: large files are links to blobs named by their SHA-256.
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    repository, commit = tmp_path / "models--me--mine", "a" * 40
+    snapshot = Path(shutil.copytree(directory, repository / "snapshots" / commit))
+    (repository / "refs").mkdir()
+    (repository / "refs/main").write_text(commit)
+    weights = snapshot / "model.safetensors"
+    blob = repository / "blobs" / hashlib.sha256(weights.read_bytes()).hexdigest()
+    blob.parent.mkdir()
+    weights.rename(blob)
+    weights.symlink_to(blob)
+    assert load_target("hub:me/mine", BLOCK).name == load_target("hub:me/mine@main", BLOCK).name == "mine"
+    assert target_digest("hub:me/mine") == target_digest(str(directory))
 
 
 def test_digest_follows_the_files_not_the_place(directory, broken):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+from functools import cache
 from pathlib import Path
 
 from workers.errors import UserError
@@ -19,22 +21,46 @@ SMALL_FILES = (
     "merges.txt",
     "added_tokens.json",
 )
+HUB = "hub:"
+FETCHED = ["*.json", "*.safetensors", "*.jinja", "merges.txt"]
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 
 
 def target_directory(reference: dict | str) -> Path:
-    """Directory of a reference: a packaged name, a path, or {"checkpoint": path, "name": label}."""
+    """Directory of a reference: a packaged name, a path, or {"checkpoint": path, "name": label}.
+
+    The path "hub:OWNER/NAME" or "hub:OWNER/NAME@REVISION" is a repository of the Hugging Face hub, fetched the first time
+    it is named. Raises UserError if there is no such directory, or it cannot be fetched.
+    """
     place = reference["checkpoint"] if isinstance(reference, dict) else reference
+    if place.startswith(HUB):
+        return _fetch(place)
     directory = PACKAGED.get(place) or Path(place).expanduser()
     if not directory.is_dir():
         raise UserError(f"target '{place}': no such directory, and packaged targets are {', '.join(sorted(PACKAGED))}")
     return directory
 
 
+@cache
+def _fetch(place: str) -> Path:
+    """The local snapshot of a hub repository; only what `load_target` reads is downloaded, no code."""
+    from huggingface_hub import snapshot_download
+
+    name, _, revision = place.removeprefix(HUB).partition("@")
+    try:
+        return Path(snapshot_download(name, revision=revision or None, allow_patterns=FETCHED))
+    except Exception as error:  # the library raises a dozen kinds
+        reason = " ".join(str(error).split()).split(". ")[0]
+        raise UserError(f"target '{place}': not in the local cache and cannot be fetched ({reason})") from None
+
+
 def target_name(reference: dict | str) -> str:
     """The label of a reference: its own, or the last part of its path."""
     if isinstance(reference, dict) and reference.get("name"):
         return reference["name"]
+    place = reference["checkpoint"] if isinstance(reference, dict) else reference
+    if place.startswith(HUB):
+        return place.partition("@")[0].rpartition("/")[2]
     return reference if reference in PACKAGED else target_directory(reference).resolve().name
 
 
@@ -66,6 +92,14 @@ def target_digest(reference: dict | str) -> str:
     files = [directory / name for name in SMALL_FILES]
     digest = hashlib.sha256()
     for path in [path for path in files if path.exists()] + weight_files(directory):
-        with open(path, "rb") as file:
-            digest.update(f"{path.name}\0{hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
+        digest.update(f"{path.name}\0{_sha256(path)}\n".encode())
     return digest.hexdigest()
+
+
+def _sha256(path: Path) -> str:
+    """Of a file's content. The hub's cache names its large files by it, which saves reading them."""
+    blob = path.resolve()
+    if blob.parent.name == "blobs" and re.fullmatch("[0-9a-f]{64}", blob.name):
+        return blob.name
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
