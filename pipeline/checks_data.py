@@ -1,5 +1,5 @@
-"""Checks of tasks, prompt pools and their data: names, files, numbers of samples, and that nothing is learnt from what is
-evaluated."""
+"""Checks of tasks, prompt pools and their data: names, files, numbers of samples, and that nothing is learnt from
+what is evaluated."""
 
 from __future__ import annotations
 
@@ -94,15 +94,17 @@ def check_prompts(spec: Spec, source: Source) -> Iterator[Finding]:
                 yield _data_path(source, name, path), str(error)
                 continue
             if len(samples) < pool["count"]:
-                text = f"'{name}' has only {len(samples)} {pool['split']} samples, and the stage takes {pool['count']} of it"
-                yield path, text
+                text = f"'{name}' has only {len(samples)} {pool['split']} samples"
+                yield path, f"{text}, and the stage takes {pool['count']} of it"
             if evaluated is None:
                 evaluated = _evaluated(spec)
             both = [sample for sample in samples if {sample.id, _plain(sample.problem)} & evaluated]
             if both:
-                text = f"{len(both)} of its {len(samples)} prompts from '{name}' are evaluated too, the first is {both[0].id}"
-                hint = "evaluate fewer samples" if pool["split"] == "calibration" else "take them from another split or pool"
-                yield path, f"{text}; {hint}"
+                text = f"{len(both)} of its {len(samples)} prompts from '{name}' are evaluated too"
+                advice = "take them from another split or pool"
+                if pool["split"] == "calibration":
+                    advice = "evaluate fewer samples"
+                yield path, f"{text}, the first is {both[0].id}; {advice}"
 
 
 def _evaluated(spec: Spec) -> set[str]:

@@ -213,7 +213,8 @@ class _Builder:
         compared: Iterable[Mapping[str, Any]] = (),
         **about: Any,
     ) -> str:
-        """`pools` decide the output; the samples `compared` with them are only reported on, so no identity holds them."""
+        """`pools` decide the output; the samples `compared` with them are only reported on, so no identity holds
+        them."""
         determinants = {"kind": kind, "version": stage_version(kind), "params": params}
         if target is not None:
             params = {**params, "target": target.reference}

@@ -12,15 +12,13 @@ STAGE_SPLITS = {"collect": "pool", "calibrate_spiffy": "calibration", "calibrate
 def deal(mixture: Iterable[str] | Mapping[str, int], split: str, start: int, stop: int) -> list[dict[str, Any]]:
     """Prompts `start` to `stop` (exclusive) of a stream, as one pool {task, split, first, count} per member.
 
-    mixture: NAME, or NAME/SPLIT for another split than `split`; with weights, a member gets so many of every round, spread
-    evenly over it.
+    mixture: NAME, or NAME/SPLIT for another split than `split`; with weights, a member gets so many of every round,
+    spread evenly over it.
     """
     return list(shares(mixture, split, start, stop).values())
 
 
-def shares(
-    mixture: Iterable[str] | Mapping[str, int], split: str, start: int, stop: int
-) -> dict[str, dict[str, Any]]:
+def shares(mixture: Iterable[str] | Mapping[str, int], split: str, start: int, stop: int) -> dict[str, dict[str, Any]]:
     """`deal` by member; one that gets nothing is left out."""
     weights = mixture if isinstance(mixture, Mapping) else dict.fromkeys(mixture, 1)
     turns = _turns(weights)

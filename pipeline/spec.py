@@ -126,7 +126,9 @@ def _resolve_data(source: Source) -> None:
     data = source.data.get("data")
     for name, value in data.items() if isinstance(data, dict) else ():
         holder, key, path = data, name, ("data", name)
-        inner = [(value, split, (*path, split)) for split in value] if isinstance(value, dict) else [(holder, key, path)]
+        inner = (
+            [(value, split, (*path, split)) for split in value] if isinstance(value, dict) else [(holder, key, path)]
+        )
         for holder, key, path in inner:
             if isinstance(holder[key], str) and holder[key]:
                 holder[key] = str(source.base_directory(path) / Path(holder[key]).expanduser())

@@ -48,7 +48,8 @@ def humaneval(count: int = 3) -> list[dict]:
             f'def total_{n}(numbers: List[int]) -> int:\n    """ Sum of all numbers plus {n}.\n    >>> total_{n}([1])\n'
             f'    {n + 1}\n    """\n',
             "entry_point": f"total_{n}",
-            "canonical_solution": f"    result = {n}\n    for number in numbers:\n        result += helper(number) - 1\n"
+            "canonical_solution": f"    result = {n}\n    for number in numbers:\n"
+            "        result += helper(number) - 1\n"
             "    return result\n",
             "test": f"\n\nMETADATA = {{}}\n\n\ndef check(candidate):\n    assert candidate([]) == {n}\n"
             f"    assert candidate([1, 2]) == {n + 3}\n",

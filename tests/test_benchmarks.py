@@ -71,7 +71,9 @@ def test_digest_is_that_of_the_content_in_any_format_and_place(name, data, tmp_p
     changed.write_text("\n".join(lines).replace("Sum of", "Product of").replace("600", "500").replace("x + 1", "x - 1"))
     changed.write_text(changed.read_text().replace("five words", "nine words").replace("number 0", "number 7"))
     changed.write_text(changed.read_text().replace("a function", "some function"))
-    assert samples_digest(get_task(name, {name: str(changed)}), "test", 0, 3) != samples_digest(get_task(name, data), "test", 0, 3)
+    assert samples_digest(get_task(name, {name: str(changed)}), "test", 0, 3) != samples_digest(
+        get_task(name, data), "test", 0, 3
+    )
 
 
 @pytest.mark.parametrize(
@@ -126,7 +128,7 @@ def test_other_bad_files(tmp_path, data):
 
 
 def test_the_hub_is_read_by_datasets_and_its_absence_is_one_clear_line(tmp_path, data):
-    """In a process of its own, since the hub's client reads the environment when it is imported; a folder stands for a set."""
+    """A folder stands for a set; in a process of its own, since the hub's client reads the environment on import."""
     (tmp_path / "set").mkdir()
     rows.write_jsonl(tmp_path / "set/test.jsonl", rows.gsm8k())
     code = """if True:
@@ -195,7 +197,12 @@ def test_humaneval_takes_continuations_and_whole_functions(data):
         assert not task.score(sample, body.replace("result = ", "result = 1 + ")).correct
         assert not task.score(sample, f"```python\n{whole.replace('- 1', '- 2')}\n```").correct
         assert not task.score(sample, body.lstrip()).correct
-    for output in ("", "    raise SystemExit(0)\n", "    import os; os._exit(0)\n", "```python\nraise SystemExit(0)\n```"):
+    for output in (
+        "",
+        "    raise SystemExit(0)\n",
+        "    import os; os._exit(0)\n",
+        "```python\nraise SystemExit(0)\n```",
+    ):
         assert not task.score(sample, output).correct
 
 

@@ -12,8 +12,18 @@ GERMAN = "Der alte Mann und sein Hund gingen am Morgen zum Fluss hinunter"
 
 # kind, arguments, a reply that follows, one that does not
 CASES = [
-    ("change_case:capital_word_frequency", {"capital_relation": "at least", "capital_frequency": 2}, "GO to NASA now", "GO now"),
-    ("change_case:capital_word_frequency", {"capital_relation": "less than", "capital_frequency": 2}, "GO now", "GO TO it"),
+    (
+        "change_case:capital_word_frequency",
+        {"capital_relation": "at least", "capital_frequency": 2},
+        "GO to NASA now",
+        "GO now",
+    ),
+    (
+        "change_case:capital_word_frequency",
+        {"capital_relation": "less than", "capital_frequency": 2},
+        "GO now",
+        "GO TO it",
+    ),
     ("change_case:english_capital", {}, ENGLISH.upper(), ENGLISH),
     ("change_case:english_lowercase", {}, ENGLISH.lower(), ENGLISH),
     ("change_case:english_lowercase", {}, ENGLISH.lower(), GERMAN.lower()),
@@ -25,7 +35,12 @@ CASES = [
     ("detectable_content:postscript", {"postscript_marker": "P.P.S"}, "Bye.\np.p.s Write", "Bye.\nP.S. Write"),
     ("detectable_format:constrained_response", {}, "Well. My answer is maybe.", "Maybe."),
     ("detectable_format:json_format", {}, '```json\n{"a": [1]}\n```', '{"a": }'),
-    ("detectable_format:multiple_sections", {"section_spliter": "Section", "num_sections": 2}, "Section 1 a Section 2 b", "Section 1 a"),
+    (
+        "detectable_format:multiple_sections",
+        {"section_spliter": "Section", "num_sections": 2},
+        "Section 1 a Section 2 b",
+        "Section 1 a",
+    ),
     ("detectable_format:number_bullet_lists", {"num_bullets": 2}, "* a\n- b", "* a\n- b\n- c"),
     ("detectable_format:number_highlighted_sections", {"num_highlights": 2}, "*a* and *b*", "*a* and **"),
     ("detectable_format:title", {}, "<<A title>>\ntext", "<< >> text"),
@@ -33,21 +48,31 @@ CASES = [
     ("keywords:forbidden_words", {"forbidden_words": ["rain"]}, "A raincoat", "No Rain today"),
     ("keywords:frequency", {"keyword": "rain", "relation": "at least", "frequency": 2}, "rain, Rain", "rain"),
     ("keywords:frequency", {"keyword": "rain", "relation": "less than", "frequency": 2}, "rain", "rain rain"),
-    ("keywords:letter_frequency", {"letter": "Q", "let_relation": "at least", "let_frequency": 2}, "Quite a queue", "Quite"),
+    (
+        "keywords:letter_frequency",
+        {"letter": "Q", "let_relation": "at least", "let_frequency": 2},
+        "Quite a queue",
+        "Quite",
+    ),
     ("language:response_language", {"language": "de"}, GERMAN, ENGLISH),
     (
         "length_constraints:nth_paragraph_first_word",
         {"num_paragraphs": 2, "nth_paragraph": 2, "first_word": "then"},
-        "First.\n\n\"Then, it rained.",
+        'First.\n\n"Then, it rained.',
         "Then.\n\nFirst.",
     ),
     ("length_constraints:number_paragraphs", {"num_paragraphs": 2}, "***\nOne.\n***\nTwo.", "One.\n***\n***\nTwo."),
-    ("length_constraints:number_sentences", {"relation": "at least", "num_sentences": 2}, "Mr. Poe sat. He ate!", "Mr. Poe sat at 5 p.m. today."),
+    (
+        "length_constraints:number_sentences",
+        {"relation": "at least", "num_sentences": 2},
+        "Mr. Poe sat. He ate!",
+        "Mr. Poe sat at 5 p.m. today.",
+    ),
     ("length_constraints:number_words", {"relation": "less than", "num_words": 3}, "two words", "well-known words"),
     ("punctuation:no_comma", {}, "one and two", "one, two"),
     ("startend:end_checker", {"end_phrase": "Any questions?"}, 'Done. "any questions?"', "Any questions? No."),
     ("startend:quotation", {}, '"All of it"', '"Part" of it'),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("kind, arguments, good, bad", CASES)
@@ -75,7 +100,10 @@ def test_strict_and_loose_at_prompt_and_instruction_level(tmp_path):
     def score(output: str) -> tuple[bool, ...]:
         found = task.score(sample, output)
         assert found.metrics["instructions"] == 2 and found.metrics["prompt_strict"] == found.correct
-        return (found.correct, *(found.metrics[name] for name in ("prompt_loose", "instructions_strict", "instructions_loose")))
+        return (
+            found.correct,
+            *(found.metrics[name] for name in ("prompt_loose", "instructions_strict", "instructions_loose")),
+        )
 
     assert score("Rain falls on the old roof") == (True, True, 2, 2)
     assert score("Sure, here it is:\nRain falls on the old roof") == (False, True, 1, 2)

@@ -20,7 +20,11 @@ def test_a_file_of_prompts_in_its_order(tmp_path):
     given_rows = [{"prompt": "b", "id": "x/1", "meta": 3}, {"prompt": "a"}, {"id": 7, "prompt": "c"}]
     task = get_task("mine", {"mine": str(rows.write_jsonl(tmp_path / "mine.jsonl", given_rows))})
     samples = task.samples("pool", 0, 9)
-    assert [(sample.id, sample.prompt) for sample in samples] == [("mine/pool/x/1", "b"), ("mine/pool/1", "a"), ("mine/pool/7", "c")]
+    assert [(sample.id, sample.prompt) for sample in samples] == [
+        ("mine/pool/x/1", "b"),
+        ("mine/pool/1", "a"),
+        ("mine/pool/7", "c"),
+    ]
     assert task.samples("pool", 1, 1) == samples[1:2]
     assert task.splits == ("pool",) and task.score is None
     with pytest.raises(UserError, match="'mine' is a pool of prompts, it has no test samples"):
@@ -37,11 +41,17 @@ def test_a_file_of_prompts_in_its_order(tmp_path):
         ("nemotron-code", {"input": "Write a loop."}, "Write a loop."),
         (
             "nemotron-chat",
-            {"input": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes"}, {"role": "user", "content": "Why?"}]},
+            {
+                "input": [
+                    {"role": "user", "content": "Hi"},
+                    {"role": "assistant", "content": "Yes"},
+                    {"role": "user", "content": "Why?"},
+                ]
+            },
             "Why?",
         ),
     ],
-)  # fmt: skip
+)
 def test_public_pools_read_their_own_rows_from_a_file_too(tmp_path, name, row, prompt):
     path = str(rows.write_jsonl(tmp_path / "rows.jsonl", [row]))
     assert [sample.prompt for sample in get_task(name, {name: path}).samples("pool", 0, 5)] == [prompt]
@@ -112,7 +122,9 @@ def test_overlap_counts_runs_samples_and_prompts():
 
 def test_shared_instructions_and_examples_are_no_overlap(tmp_path):
     data = rows.write_all(tmp_path)
-    trained = rows.write_jsonl(tmp_path / "train.jsonl", [{**row, "question": "How tall is it?"} for row in rows.gsm8k(2)])
+    trained = rows.write_jsonl(
+        tmp_path / "train.jsonl", [{**row, "question": "How tall is it?"} for row in rows.gsm8k(2)]
+    )
     data["gsm8k"] = {"test": data["gsm8k"], "train": str(trained)}
     for name in ("gsm8k", "mbpp"):
         task = get_task(name, data)

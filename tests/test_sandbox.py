@@ -96,7 +96,7 @@ def test_the_environment_is_scrubbed(monkeypatch):
         "os.kill(-1, 9); time.sleep(60)",
         "sys.exit = os._exit; sys.exit(0)",
         "threading.Thread(target=lambda: (time.sleep(0.05), os._exit(0))).start(); time.sleep(60)",
-        "for s in range(1, 65):\n try: signal.signal(s, signal.SIG_IGN)\n except (OSError, ValueError): pass\nwhile True: pass",
+        "for s in range(1, 65):\n try: signal.signal(s, signal.SIG_IGN)\n except Exception: pass\nwhile True: pass",
         "while True:\n try: os.fork()\n except OSError: pass",
     ],
 )
@@ -116,7 +116,9 @@ def test_files_stay_few_and_inside():
     assert "Read-only file system" in run_python(f"open({str(outside)!r}, 'w')").reason
 
 
-@pytest.mark.parametrize("outside", ["time.sleep(0.3)", "while True: pass", "time.sleep(0.3); os.kill(os.getppid(), 9)"])
+@pytest.mark.parametrize(
+    "outside", ["time.sleep(0.3)", "while True: pass", "time.sleep(0.3); os.kill(os.getppid(), 9)"]
+)
 def test_no_process_survives_not_even_in_another_session(outside):
     marker = f"escaped-{os.getpid()}-{len(outside)}"
     with ThreadPoolExecutor(1) as pool:

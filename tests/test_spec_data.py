@@ -1,4 +1,5 @@
-"""Data in a spec: files found and checked, mistakes at their lines, identities that follow the content and not the place."""
+"""Data in a spec: files found and checked, mistakes at their lines, identities that follow the content and not the
+place."""
 
 from __future__ import annotations
 
@@ -85,7 +86,12 @@ def test_nodes_get_the_files_they_read(spec_file: Path) -> None:
     assert shard["data"] == {"notes": f"{folder}/notes.jsonl", "gsm8k": gsm8k, "mbpp": f"{folder}/mbpp.jsonl"}
     assert [pool["task"] for pool in shard["compared"]] == ["gsm8k", "mbpp"]
     assert nodes["calibrate-floor/tiny-sdar/gamma"].params["pools"][0]["split"] == "calibration"
-    assert nodes["calibrate-spiffy/tiny-sdar"].params["pools"][0] == {"task": "mbpp", "split": "pool", "first": 0, "count": 2}
+    assert nodes["calibrate-spiffy/tiny-sdar"].params["pools"][0] == {
+        "task": "mbpp",
+        "split": "pool",
+        "first": 0,
+        "count": 2,
+    }
 
 
 def test_identity_follows_the_content_and_not_the_place(spec_file: Path, tmp_path: Path) -> None:
@@ -99,7 +105,9 @@ def test_identity_follows_the_content_and_not_the_place(spec_file: Path, tmp_pat
     lines = (other / "renamed.jsonl").read_text().splitlines()
     (other / "renamed.jsonl").write_text("\n".join([lines[0].replace("baker", "cook"), *lines[1:]]))
     after = identities(graph_of(other / "spec.yaml", f"data.gsm8k.test={other}/renamed.jsonl"))
-    assert {label for label in before if before[label] != after[label]} == {label for label in before if "/gsm8k/" in label}
+    assert {label for label in before if before[label] != after[label]} == {
+        label for label in before if "/gsm8k/" in label
+    }
     lines.append(lines[0])  # a row that is not used
     (other / "renamed.jsonl").write_text("\n".join(lines))
     assert identities(graph_of(other / "spec.yaml", f"data.gsm8k.test={other}/renamed.jsonl")) == before
@@ -123,20 +131,38 @@ def test_evaluating_another_benchmark_leaves_the_training_alone(spec_file: Path)
         ("task=notes", "--set task: task: unknown task 'notes'"),
         ("task=notes", "; a pool has no scorer"),
         ("samples=4", "--set samples: samples: 'gsm8k' has only 3 test samples, got 4"),
-        ("samples=103", "spec.yaml:15: stages.calibrate_floor.task: 3 of its 5 prompts from 'mbpp' are evaluated too, the first is mbpp/test/111"),
+        (
+            "samples=103",
+            "spec.yaml:15: stages.calibrate_floor.task: 3 of its 5 prompts from 'mbpp' are evaluated too, the first "
+            "is mbpp/test/111; evaluate fewer samples",
+        ),
         ("stages.collect.task=mbpp/test", "prompts from 'mbpp' are evaluated too, the first is mbpp/test/11"),
         ("stages.calibrate_floor.task=mbpp/train", "'mbpp' has no train samples, only pool and calibration and test"),
-        ("stages.calibrate_floor.task=notes", "'notes' has no calibration samples, only pool; a stage reads calibration unless"),
-        ("stages.calibrate_floor.prompts=50", "spec.yaml:15: stages.calibrate_floor.task: 'mbpp' has only 9 calibration samples, and the stage takes 50"),
-        ("stages.collect.task={note: 1}", "stages.collect.task.note: unknown task or pool 'note'; did you mean 'notes'?"),
+        (
+            "stages.calibrate_floor.task=notes",
+            "'notes' has no calibration samples, only pool; a stage reads calibration unless",
+        ),
+        (
+            "stages.calibrate_floor.prompts=50",
+            "spec.yaml:15: stages.calibrate_floor.task: 'mbpp' has only 9 calibration samples, and the stage takes 50",
+        ),
+        (
+            "stages.collect.task={note: 1}",
+            "stages.collect.task.note: unknown task or pool 'note'; did you mean 'notes'?",
+        ),
         ("stages.collect.task={notes: 0}", "stages.collect.task.notes: should be greater than 0, got 0"),
-        ("stages.collect.task=[notes, notes/pool]", "stages.collect.task[1]: the pool samples of 'notes' are named twice"),
+        (
+            "stages.collect.task=[notes, notes/pool]",
+            "stages.collect.task[1]: the pool samples of 'notes' are named twice",
+        ),
         ("stages.collect.task=[notes, notes]", "'notes' is listed twice"),
         ("stages.collect.task=[]", "the list is empty"),
         ("stages.calibrate_spiffy.task=math500", "--set stages.calibrate_spiffy.task: "),
     ],
-)  # fmt: skip
-def test_a_mistake_is_named_where_it_is(spec_file: Path, override: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+)
+def test_a_mistake_is_named_where_it_is(
+    spec_file: Path, override: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(spec_file.parent)
     assert expected.format(cwd=spec_file.parent) in problems(spec_file, override)
 

@@ -26,7 +26,9 @@ def test_samples_do_not_depend_on_the_request(name):
 def test_samples_are_the_same_in_another_process(name):
     code = f"from workers.tasks import *; print(samples_digest(get_task({name!r}), 'pool', 3, 20))"
     others = {
-        subprocess.run([sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True).stdout.strip()
+        subprocess.run(
+            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True
+        ).stdout.strip()
         for seed in ("1", "2")
     }
     assert others == {samples_digest(get_task(name), "pool", 3, 20)}
@@ -48,7 +50,9 @@ def test_digest_changes_with_the_data(name):
 def test_maths_solutions_are_right():
     """Recomputed from the prompt, independently of the generator."""
     for sample in get_task("tiny-math").samples("test", 0, 200):
-        start, *steps = re.findall(r"has (\d+)|(?:buys|finds|gets) (\d+)|(?:sells|loses|eats) (\d+)|(doubles)|(triples)", sample.prompt)
+        start, *steps = re.findall(
+            r"has (\d+)|(?:buys|finds|gets) (\d+)|(?:sells|loses|eats) (\d+)|(doubles)|(triples)", sample.prompt
+        )
         value = int(start[0])
         for _, gain, loss, double, triple in steps:
             value = value + int(gain or 0) - int(loss or 0)

@@ -127,8 +127,10 @@ def _stale(step: BatchStep) -> tuple[np.ndarray, np.ndarray]:
 
 
 def run(params: dict[str, Any], inputs: Inputs, out: Path, session: StageSession) -> dict[str, Any]:
-    """Write shard.parquet; params: target, block_length, generation_length, pools, batch, and optionally `compared`, pools
-    of evaluated samples whose overlap with the prompts is reported."""
+    """Write shard.parquet; params: target, block_length, generation_length, pools, batch.
+
+    `compared`, if given, are pools of evaluated samples; their overlap with the prompts is reported.
+    """
     target = session.target(target_reference(params, inputs), params["block_length"])
     prompts = load_prompts(target, params["pools"], params.get("data"))
     lengths = [len(prompt.tokens) for prompt in prompts]

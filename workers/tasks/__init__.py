@@ -19,12 +19,13 @@ from workers.tasks.tiny_math import TINY_MATH
 TASKS = {task.name: task for task in (TINY_MATH, TINY_CODE)}
 BENCHMARKS = {benchmark.name: benchmark for benchmark in (GSM8K, MBPP, HUMANEVAL, MATH500, IFEVAL)}
 
-# Where the data of benchmarks and pools is: a file, or a file for each published split. What has no entry is on the hub.
+# Where the data of benchmarks and pools is: a file, or a file for each published split; the rest is on the hub.
 Data = Mapping[str, "str | Mapping[str, str]"]
 
 
 def get_task(name: str, data: Data | None = None) -> Task:
-    """The task or pool of that name, which may be one that only `data` knows; raises UserError that lists the known ones."""
+    """The task or pool of that name, which may be one that only `data` knows; raises UserError that lists the known
+    ones."""
     data = data or {}
     if name in TASKS:
         return TASKS[name]

@@ -1,8 +1,9 @@
 """Benchmarks: published test sets as tasks, from a local file or the hub.
 
-Splits, all disjoint: `test`, of which a spec evaluates the first so many; `calibration`, the same rows from number 100 on
-(SPOT evaluates the first 100 and calibrates on MBPP test samples 100-149, appendices D.5 and E); and `pool`, the published
-training rows, where there are any. Sample ids name the published row, so a row has one id whatever split it is read through.
+Splits, all disjoint: `test`, of which a spec evaluates the first so many; `calibration`, the same rows from number
+100 on (SPOT evaluates the first 100 and calibrates on MBPP test samples 100-149, appendices D.5 and E); and `pool`,
+the published training rows, where there are any. Sample ids name the published row, so a row has one id whatever
+split it is read through.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ class Benchmark:
     """How a published data set becomes a task.
 
     fields: what every row must have. build(rows, published): the samples of one published split ("test" or "train");
-    rows(published) reads such a split. score: see Task. sort(row): the published split of a row, for data sets that come as
-    one file with all of them; None if a single file is the test split.
+    rows(published) reads such a split. score: see Task. sort(row): the published split of a row, for data sets that
+    come as one file with all of them; None if a single file is the test split.
     """
 
     name: str
@@ -67,7 +68,9 @@ class Benchmark:
                 raise UserError(f"{data}: no {published} rows of '{self.name}' in it")
         elif published != "test":
             hint = f"data: {{{self.name}: {{test: {data}, {published}: FILE}}}}"
-            raise UserError(f"'{self.name}' needs its {published} rows, and a single file is its test split; write {hint}")
+            raise UserError(
+                f"'{self.name}' needs its {published} rows, and a single file is its test split; write {hint}"
+            )
         return rows
 
 

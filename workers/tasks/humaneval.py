@@ -43,7 +43,9 @@ def program(sample: Sample, output: str) -> str:
 def score(sample: Sample, output: str) -> Score:
     """The program passes the reference tests in the sandbox."""
     test, name = sample.reference["test"], sample.reference["entry_point"]
-    return Score(run_python(f"{program(sample, output)}\n\n{test}\n\ncheck({name})\n", timeout_s=10.0, memory_mb=1024).ok)
+    return Score(
+        run_python(f"{program(sample, output)}\n\n{test}\n\ncheck({name})\n", timeout_s=10.0, memory_mb=1024).ok
+    )
 
 
 HUMANEVAL = Benchmark(

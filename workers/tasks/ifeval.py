@@ -1,4 +1,5 @@
-"""IFEval (arXiv 2311.07911): instructions that a program can check; strict and loose, per prompt and per instruction."""
+"""IFEval (arXiv 2311.07911): instructions that a program can check; strict and loose, per prompt and per
+instruction."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ def build(rows: Rows, published: str) -> list[Sample]:
 
 
 def score(sample: Sample, output: str) -> Score:
-    """correct: every instruction is followed strictly, the prompt-level strict accuracy. Raises UserError (no langdetect).
+    """correct: every instruction is followed strictly, the prompt-level strict accuracy. Raises UserError (no
+    langdetect).
 
     prompt_loose likewise; instructions, strict and loose count instructions, for the instruction-level accuracies.
     """
@@ -35,7 +37,9 @@ def score(sample: Sample, output: str) -> Score:
         strict = [follows(kind, arguments, output) for kind, arguments in instructions]
         loose = [any(follows(kind, arguments, text) for text in variants) for kind, arguments in instructions]
     except ModuleNotFoundError as error:
-        raise UserError(f"'ifeval' is scored with {error.name}, which is not installed: pip install 'drafthouse[bench]'") from None
+        raise UserError(
+            f"'ifeval' is scored with {error.name}, which is not installed: pip install 'drafthouse[bench]'"
+        ) from None
     except KeyError as error:
         raise UserError(f"sample {sample.id}: its instructions lack the argument {error}") from None
     counts = {"instructions": len(strict), "instructions_strict": sum(strict), "instructions_loose": sum(loose)}

@@ -1,8 +1,9 @@
 """The 25 verifiable instructions of IFEval (arXiv 2311.07911), each a check of a reply; one entry a kind.
 
-They decide as the published evaluation does, with three exceptions: language detection is seeded, so a reply has one score; words
-are found by a regular expression instead of the Treebank tokenizer; sentences are found by a copy of NLTK's Punkt that ships
-with its package, since the original downloads its model.
+They decide as the published evaluation does, with four exceptions: language detection is seeded, so a reply has one
+score; a "letter" to count that is none (an exclamation mark, say) is counted and not replaced by a random one; words
+are found by a regular expression instead of the Treebank tokenizer; sentences are found by a copy of NLTK's Punkt
+that ships with its package, since the original downloads its model.
 """
 
 from __future__ import annotations
@@ -129,7 +130,9 @@ CHECKS: dict[str, Check] = {
     "change_case:english_lowercase": lambda text, a: english(text, text.islower()),
     "combination:repeat_prompt": lambda text, a: text.strip().lower().startswith(a["prompt_to_repeat"].strip().lower()),
     "combination:two_responses": two_responses,
-    "detectable_content:number_placeholders": lambda text, a: len(re.findall(r"\[.*?\]", text)) >= a["num_placeholders"],
+    "detectable_content:number_placeholders": lambda text, a: (
+        len(re.findall(r"\[.*?\]", text)) >= a["num_placeholders"]
+    ),
     "detectable_content:postscript": postscript,
     "detectable_format:constrained_response": lambda text, a: any(answer in text for answer in ANSWERS),
     "detectable_format:json_format": is_json,
@@ -155,12 +158,14 @@ CHECKS: dict[str, Check] = {
 
 
 def follows(kind: str, arguments: Arguments, reply: str) -> bool:
-    """Whether a reply follows one instruction; an empty reply follows none. Raises KeyError (unknown kind or argument)."""
+    """Whether a reply follows one instruction; an empty reply follows none. Raises KeyError (unknown kind or
+    argument)."""
     return bool(reply.strip()) and CHECKS[kind](reply, arguments)
 
 
 def loose_variants(reply: str) -> list[str]:
-    """The reply and its seven edits of the loose criterion: without its first line, last line or both, and without *."""
+    """The reply and its seven edits of the loose criterion: without its first line, last line or both, and without
+    *."""
     lines = reply.split("\n")
     cut = [reply, "\n".join(lines[1:]).strip(), "\n".join(lines[:-1]).strip(), "\n".join(lines[1:-1]).strip()]
     return list(dict.fromkeys([*cut, *(text.replace("*", "") for text in cut)]))

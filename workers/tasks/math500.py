@@ -1,4 +1,5 @@
-"""MATH-500 (arXiv 2103.03874, 2305.20050): competition problems, zero-shot; the boxed answer is compared as mathematics."""
+"""MATH-500 (arXiv 2103.03874, 2305.20050): competition problems, zero-shot; the boxed answer is compared as
+mathematics."""
 
 from __future__ import annotations
 
@@ -62,7 +63,9 @@ def equal(found: str, answer: str) -> bool:
         from math_verify import parse, verify
         from math_verify.errors import TimeoutException
     except ImportError:
-        raise UserError("'math500' is scored by math-verify, which is not installed: pip install 'drafthouse[bench]'") from None
+        raise UserError(
+            "'math500' is scored by math-verify, which is not installed: pip install 'drafthouse[bench]'"
+        ) from None
     for name in ("math_verify.parser", "math_verify.grader", "math_verify.utils"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # it logs every answer that is not mathematics
     # Its time limit is an alarm signal, which only the main thread may set.
@@ -75,7 +78,9 @@ def equal(found: str, answer: str) -> bool:
 
 
 # Spellings that mean the same, as in the scorers of the MATH data set (arXiv 2103.03874) and of Minerva (2206.14858).
-REMOVED = re.compile(r"\\!|\\,|\\;|\\ |\\left|\\right|\\\$|\$|\\%|%|\^\\circ|\^\{\\circ\}|\\(?:text|mbox)\{\s*[a-zA-Z.\s^]*\s*\}$")
+REMOVED = re.compile(
+    r"\\!|\\,|\\;|\\ |\\left|\\right|\\\$|\$|\\%|%|\^\\circ|\^\{\\circ\}|\\(?:text|mbox)\{\s*[a-zA-Z.\s^]*\s*\}$"
+)
 RENAMED = ((r"\tfrac", r"\frac"), (r"\dfrac", r"\frac"), (r"\cfrac", r"\frac"), (r"\ldots", "..."), (r"\le ", r"\leq "))
 TEXT = re.compile(r"\\(?:text|textbf|textit|mathrm|mathbf|mbox)\{([^{}]*)\}")
 FRACTION = re.compile(r"\\frac\s*([0-9a-z])\s*([0-9a-z])")

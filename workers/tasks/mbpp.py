@@ -32,7 +32,9 @@ def build(rows: Rows, published: str) -> list[Sample]:
     shown = {row["task_id"]: row for _, row in rows("prompt")}
     missing = [number for number in EXEMPLARS if number not in shown]
     if missing:
-        raise UserError(f"'mbpp' shows the tasks {', '.join(map(str, EXEMPLARS))} as examples; its prompt rows lack {missing[0]}")
+        raise UserError(
+            f"'mbpp' shows the tasks {', '.join(map(str, EXEMPLARS))} as examples; its prompt rows lack {missing[0]}"
+        )
     shots = "".join(f"{ask(shown[number])}{unix(shown[number]['code'])}\n[DONE]\n\n" for number in EXEMPLARS)
     samples = []
     for place, row in rows(published):

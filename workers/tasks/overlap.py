@@ -14,7 +14,8 @@ WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True)
 class Overlap:
-    """What pool prompts share with one task: distinct n-grams, and how many of its samples and of the prompts have any."""
+    """What pool prompts share with one task: distinct n-grams, and how many of its samples and of the prompts have
+    any."""
 
     task: str
     ngrams: int
@@ -30,7 +31,8 @@ def ngrams(text: str, words: int = WORDS) -> Iterator[str]:
 
 
 def overlaps(prompts: Iterable[Sample], evaluated: Mapping[str, Iterable[Sample]]) -> list[Overlap]:
-    """The overlap of `prompts` with the samples of each task in `evaluated`; problems are compared, not instructions."""
+    """The overlap of `prompts` with the samples of each task in `evaluated`; problems are compared, not
+    instructions."""
     owners: dict[str, set[str]] = {}
     for task, samples in evaluated.items():
         for sample in samples:

@@ -1,6 +1,7 @@
 """Prompt pools for collection: three public sets by name, or any file of {id, prompt} rows. Prompts only, no scorer.
 
-SPOT trains on CodeAlpaca, and on a mixture with UltraChat and the chat and code shards of Llama-Nemotron (appendix D.1).
+SPOT trains on CodeAlpaca, and on a mixture with UltraChat and the chat and code shards of Llama-Nemotron (appendix
+D.1).
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ POOLS = {
 
 
 def pool_task(name: str, data: str | Mapping[str, str] | None = None) -> Task:
-    """The pool as a task with one split, `pool`, in the order of its file. A name of one's own needs its file in `data`.
+    """The pool as a task with one split, `pool`, in the order of its file. A name of one's own needs its file in
+    `data`.
 
     Rows of a file are {prompt} with an optional `id`, or, for a public set, its own rows.
     """

@@ -1,4 +1,5 @@
-"""Rows of a data set: from a local JSON Lines or Parquet file, or from the hub by name. Every mistake names its line."""
+"""Rows of a data set: from a local JSON Lines or Parquet file, or from the hub by name. Every mistake names its
+line."""
 
 from __future__ import annotations
 
@@ -65,7 +66,9 @@ def read_file(path: str | Path, owner: str, fields: Fields) -> list[tuple[Place,
 
 def read_hub(hub: Hub, split: str, owner: str, fields: Fields) -> list[tuple[Place, Row]]:
     """The rows of one published split; places count rows from 1. Raises UserError if the hub or its cache lacks it."""
-    rows = [(Place(f"{hub.id}[{split}]", number), row) for number, row in enumerate(_hub_rows(hub.id, hub.config, split), 1)]
+    rows = [
+        (Place(f"{hub.id}[{split}]", number), row) for number, row in enumerate(_hub_rows(hub.id, hub.config, split), 1)
+    ]
     for place, row in rows[:1]:
         check_row(place, row, owner, fields)
     return rows
@@ -133,12 +136,14 @@ def _hub_rows(identifier: str, config: str | None, split: str) -> list[Row]:
         home = os.environ.get("HF_HOME", "~/.cache/huggingface")
         raise UserError(
             f"the data set {identifier} can be had neither from the hub nor from its cache in {home} "
-            f"({type(error).__name__}); name a local file under data: in the spec, or set HF_HOME to a folder that has it"
+            f"({type(error).__name__}); name a local file under data: in the spec, or set HF_HOME to a folder "
+            "that has it"
         ) from None
 
 
 def _stay_offline_without_network() -> None:
-    """Where the hub's name does not resolve, its client would retry for half a minute before it looks into the cache."""
+    """Where the hub's name does not resolve, its client would retry for half a minute before it looks into the
+    cache."""
     if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "HF_HUB_OFFLINE")):
         return
     host = urlsplit(os.environ.get("HF_ENDPOINT", "https://huggingface.co")).hostname

@@ -1,13 +1,13 @@
 """Running generated Python apart from the worker.
 
-A fresh interpreter in its own session, without site packages, environment or standard input, in an empty directory, under
-limits of time, memory, processes, files and their size; where the kernel lets an unprivileged process have them, in namespaces of
-its own, without network and other processes, on a read-only file system; if the worker is root, as the user nobody. Afterwards
-no process it started is left, not even one that left its session.
+A fresh interpreter in its own session, without site packages, environment or standard input, in an empty directory,
+under limits of time, memory, processes, files and their size; where the kernel lets an unprivileged process have
+them, in namespaces of its own, without network and other processes, on a read-only file system; if the worker is
+root, as the user nobody. Afterwards no process it started is left, not even one that left its session.
 
-This keeps accidents away from the experiment. It is not a security boundary: where there are no namespaces the code can read
-what the user can read, and code written against this very file can claim a success. Run models that you do not trust inside
-a container or a virtual machine.
+This keeps accidents away from the experiment. It is not a security boundary: where there are no namespaces the code
+can read what the user can read, and code written against this very file can claim a success. Run models that you do
+not trust inside a container or a virtual machine.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Outcome:
 def run_python(code: str, timeout_s: float = 2.0, memory_mb: int = 256, processes: int = 0) -> Outcome:
     """Run `code` in `memory_mb` MiB of address space; Linux only.
 
-    It may use `timeout_s` seconds of processor time (rounded up to whole ones), so that a busy machine does not fail right
-    answers, and WALL times that of wall-clock time; and start `processes` processes or threads.
+    It may use `timeout_s` seconds of processor time (rounded up to whole ones), so that a busy machine does not fail
+    right answers, and WALL times that of wall-clock time; and start `processes` processes or threads.
     """
     marker = uuid.uuid4().hex
     wall = WALL * timeout_s
@@ -81,7 +81,8 @@ def run_python(code: str, timeout_s: float = 2.0, memory_mb: int = 256, processe
 
 
 def end_marked(supervisor: subprocess.Popen, marker: str) -> None:
-    """Kill what is left of a sandbox whose supervisor did not end by itself: its group and whoever carries its marker."""
+    """Kill what is left of a sandbox whose supervisor did not end by itself: its group and whoever carries its
+    marker."""
     try:
         os.killpg(supervisor.pid, signal.SIGKILL)
     except ProcessLookupError:

@@ -1,12 +1,12 @@
 """The supervisor of one sandboxed program; run as a script by a fresh interpreter, imported by nothing.
 
-Reads the code from standard input, runs it in a forked process and writes one line to standard output: `ok`, or `no` and the
-reason of the failure. Arguments: seconds of processor time, seconds of wall-clock time, megabytes of address space, and how
-many processes and threads the code may start.
+Reads the code from standard input, runs it in a forked process and writes one line to standard output: `ok`, or `no`
+and the reason of the failure. Arguments: seconds of processor time, seconds of wall-clock time, megabytes of address
+space, and how many processes and threads the code may start.
 
-Where the kernel lets it, the code has its own namespaces: no network, no other processes to see or signal, a read-only file
-system but for a small empty directory. Its first process, which is not the code, then takes all others with it when it ends.
-Elsewhere the supervisor finds descendants by their parents and kills them.
+Where the kernel lets it, the code has its own namespaces: no network, no other processes to see or signal, a
+read-only file system but for a small empty directory. Its first process, which is not the code, then takes all others
+with it when it ends. Elsewhere the supervisor finds descendants by their parents and kills them.
 """
 
 import ctypes
@@ -19,7 +19,13 @@ import time
 
 PR_SET_PDEATHSIG, PR_SET_KEEPCAPS, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 8, 36, 38
 CAPABILITY_VERSION_3, CAP_DAC_READ_SEARCH = 0x20080522, 2
-CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x20000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
+CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = (
+    0x20000,
+    0x8000000,
+    0x10000000,
+    0x20000000,
+    0x40000000,
+)
 APART = CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWPID | CLONE_NEWNET
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REC, MS_PRIVATE = 1, 2, 4, 0x4000, 0x40000
 SYS_MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE = 442, -100, 0x8000
@@ -41,7 +47,11 @@ def isolate() -> bool:
     user, group = os.geteuid(), os.getegid()
     for flags in (APART, CLONE_NEWNET):
         if libc.unshare(CLONE_NEWUSER | flags) == 0:
-            for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+            for name, text in (
+                ("setgroups", "deny"),
+                ("uid_map", f"{user} {user} 1"),
+                ("gid_map", f"{group} {group} 1"),
+            ):
                 with open(f"/proc/self/{name}", "w") as file:
                     file.write(text)
             return flags == APART
