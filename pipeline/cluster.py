@@ -106,10 +106,10 @@ class Pool:
         try:
             value = ray.get(seat.reference)
         except RayActorError as error:
-            return self._replace(seat, f"worker {seat.name} died: {_first_line(error)}")
+            return self._replace(seat, f"{seat.name} died: {_first_line(error)}")
         except RayError as error:  # the result could not be brought here; the worker's state is unknown
             ray.kill(seat.handle)
-            return self._replace(seat, f"worker {seat.name} was given up: {_first_line(error)}")
+            return self._replace(seat, f"{seat.name} was given up: {_first_line(error)}")
         seat.reference = seat.order = None
         if order is None:
             seat.facts = value
@@ -207,4 +207,4 @@ def _init(**options: Any) -> Any:
 
 
 def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
