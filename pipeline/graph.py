@@ -228,6 +228,8 @@ class _Builder:
         data = {task: self.spec.data[task] for task in read if task in self.spec.data}
         params = {**params, **({"data": data} if data else {}), **({"compared": compared} if compared else {})}
         determinants["samples"] = [self._samples_digest(pool, data) for pool in pools]
+        if any(pool["task"] not in generated_tasks() for pool in pools):
+            params = {**params, "sample_digests": determinants["samples"]}  # the worker reads the data again
         if about.get("limited"):
             determinants["limited"] = True
         identity = digest(determinants)

@@ -59,7 +59,7 @@ def run(params: dict[str, Any], inputs: Inputs, out: Path, session: StageSession
     target = session.target(target_reference(params, inputs), params["block_length"])
     if any(pool["split"] == "test" for pool in params["pools"]):
         raise UserError("calibrate-floor: pools must not hold test samples; use the calibration split")
-    prompts = load_prompts(target, params["pools"], params.get("data"))
+    prompts = load_prompts(target, params)
     cost = params["cost"]
 
     def setting(drafter: str, budget: int, floor: float) -> Setting:

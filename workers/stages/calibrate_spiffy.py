@@ -65,7 +65,7 @@ def run(params: dict[str, Any], inputs: Inputs, out: Path, session: StageSession
     if params["accumulation"] not in ACCUMULATIONS:
         raise UserError(f"accumulation: {params['accumulation']!r} is unknown; choose one of {', '.join(ACCUMULATIONS)}")
     target = session.target(target_reference(params, inputs), params["block_length"])
-    prompts = load_prompts(target, params["pools"], params.get("data"))
+    prompts = load_prompts(target, params)
     tokens = [prompt.tokens for prompt in prompts]
     counts: Counter[Pairs] = Counter()
     done = 0

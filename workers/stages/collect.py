@@ -129,10 +129,11 @@ def _stale(step: BatchStep) -> tuple[np.ndarray, np.ndarray]:
 def run(params: dict[str, Any], inputs: Inputs, out: Path, session: StageSession) -> dict[str, Any]:
     """Write shard.parquet; params: target, block_length, generation_length, pools, batch.
 
-    `compared`, if given, are pools of evaluated samples; their overlap with the prompts is reported.
+    `compared`, if given, are pools of evaluated samples; their overlap with the prompts is reported. Prompts that do not
+    fit the target are left out and counted.
     """
     target = session.target(target_reference(params, inputs), params["block_length"])
-    prompts = load_prompts(target, params["pools"], params.get("data"))
+    prompts = load_prompts(target, params)
     lengths = [len(prompt.tokens) for prompt in prompts]
     batches = group(lengths, params["generation_length"], target.block_length, params["batch"], target.attention)
     done = tokens = states = 0
@@ -145,6 +146,7 @@ def run(params: dict[str, Any], inputs: Inputs, out: Path, session: StageSession
             states += sum(len(row) for row in table["counts"].to_pylist())
             session.progress(done, len(prompts), tokens=tokens)
     summary = {"samples": done, "tokens": tokens, "states": states, "pools": params["pools"]}
+    summary["too_long"] = sum(pool["count"] for pool in params["pools"]) - done
     return {**summary, **_overlap(prompts, params)}
 
 

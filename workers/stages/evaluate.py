@@ -15,7 +15,7 @@ from workers.decoding.records import DecodeSettings
 from workers.errors import UserError
 from workers.stages import EvaluationResult, Inputs, StageSession, target_reference
 from workers.stages.measure import Setting, build_drafter, decode_sample, encode_samples, resolve_floor, warm_up
-from workers.tasks import get_task
+from workers.tasks import check_samples, get_task
 from workers.verifiers import make_verifier
 
 LOSSLESS_RULES = ("single",)
@@ -99,7 +99,8 @@ class Journal:
 def run(params: dict[str, Any], inputs: Inputs, out: Path | None, session: StageSession) -> EvaluationResult:
     """Evaluate one cell and seed. Scoring comes after the timed loop; a resumed run sums over all its samples.
 
-    Raises UserError if the task would execute code without leave, or a prompt does not fit the target.
+    Raises UserError if the task would execute code without leave, its samples are not the planned ones, or a prompt
+    does not fit the target.
     """
     task = get_task(params["task"], params.get("data"))
     if task.executes_code and not params.get("allow_code_execution", False):
@@ -109,6 +110,7 @@ def run(params: dict[str, Any], inputs: Inputs, out: Path | None, session: Stage
         )
     target = session.target(target_reference(params, inputs), params["block_length"])
     samples = task.samples(params["split"], params["first"], params["samples"])
+    check_samples(task, samples, *params.get("sample_digests") or [None])
     prompts = encode_samples(target, samples, params["generation_length"])
     floor = resolve_floor(params["floor"], inputs)
     setting = Setting(

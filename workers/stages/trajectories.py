@@ -15,7 +15,7 @@ from workers.decoding.canvas import CanvasContext
 from workers.decoding.commit import COMMIT_RULES
 from workers.errors import UserError
 from workers.targets.transformer import KVCache, block_causal_mask
-from workers.tasks import Data, get_task
+from workers.tasks import check_samples, get_task
 from workers.tasks.sample import Sample
 
 if TYPE_CHECKING:
@@ -50,19 +50,29 @@ class BatchStep:
     token: np.ndarray
 
 
-def load_prompts(target: Target, pools: Sequence[Mapping[str, Any]], data: Data | None = None) -> list[Prompt]:
-    """All samples of `pools` ({task, split, first, count} each), encoded; see `get_task` for `data`.
+def load_prompts(target: Target, params: Mapping[str, Any]) -> list[Prompt]:
+    """The samples of the pools ({task, split, first, count} each) of a stage's parameters, encoded.
 
-    Raises UserError if there are none.
+    Those that do not fit the target with an answer of generation_length behind them are left out. Raises UserError if
+    none is left, or the data is not that of the plan.
     """
-    prompts = [
-        Prompt(sample, pool["task"], pool["split"], target.encode(sample.prompt))
-        for pool in pools
-        for sample in get_task(pool["task"], data).samples(pool["split"], pool["first"], pool["count"])
-    ]
+    pools = params["pools"]
+    prompts = []
+    for pool, planned in zip(pools, params.get("sample_digests") or [None] * len(pools)):
+        task = get_task(pool["task"], params.get("data"))
+        samples = task.samples(pool["split"], pool["first"], pool["count"])
+        check_samples(task, samples, planned)
+        prompts += [Prompt(sample, task.name, pool["split"], target.encode(sample.prompt)) for sample in samples]
     if not prompts:
         raise UserError("pools: no samples; give at least one pool with count above 0")
-    return prompts
+    room = target.max_positions
+    fitting = [p for p in prompts if target.span(len(p.tokens), params["generation_length"])[1] <= room]
+    if not fitting:
+        raise UserError(
+            f"generation_length: none of {len(prompts)} prompts fits the {room} positions of {target.name} with an answer "
+            f"of {params['generation_length']} tokens; shorten generation_length or choose other prompts"
+        )
+    return fitting
 
 
 def blocks_of(prompt_tokens: int, generation_length: int, block_length: int) -> tuple[int, int]:
@@ -79,7 +89,9 @@ def group(
     Prompts of like tails come together, so that few rows idle in the first block. On full attention, where blocks follow
     the prompt, any prompts go together, those of like length first. Depends on the lengths alone.
     """
-    whole = [(0, 0) if attention == "full" else blocks_of(length, generation_length, block_length) for length in lengths]
+    whole = [
+        (0, 0) if attention == "full" else blocks_of(length, generation_length, block_length) for length in lengths
+    ]
     batches: list[list[int]] = []
     for index in sorted(range(len(lengths)), key=lambda i: (whole[i], lengths[i], i)):
         if not batches or len(batches[-1]) == batch or whole[batches[-1][0]] != whole[index]:

@@ -12,7 +12,7 @@ from workers.tasks.ifeval import IFEVAL
 from workers.tasks.math500 import MATH500
 from workers.tasks.mbpp import MBPP
 from workers.tasks.pools import POOLS, pool_task
-from workers.tasks.sample import Sample, Score, Task, samples_digest
+from workers.tasks.sample import Sample, Score, Task, check_samples, samples_digest
 from workers.tasks.tiny_code import TINY_CODE
 from workers.tasks.tiny_math import TINY_MATH
 
@@ -45,6 +45,7 @@ __all__ = [
     "Sample",
     "Score",
     "Task",
+    "check_samples",
     "get_task",
     "samples_digest",
 ]

@@ -41,11 +41,11 @@ def program(sample: Sample, output: str) -> str:
 
 
 def score(sample: Sample, output: str) -> Score:
-    """The program passes the reference tests in the sandbox."""
+    """The program passes the reference tests in the sandbox; timed_out: it was too slow."""
     test, name = sample.reference["test"], sample.reference["entry_point"]
-    return Score(
-        run_python(f"{program(sample, output)}\n\n{test}\n\ncheck({name})\n", timeout_s=10.0, memory_mb=1024).ok
-    )
+    code = f"{program(sample, output)}\n\n{test}\n\ncheck({name})\n"
+    outcome = run_python(code, timeout_s=10.0, memory_mb=1024)
+    return Score(outcome.ok, {"timed_out": outcome.timed_out})
 
 
 HUMANEVAL = Benchmark(

@@ -58,7 +58,8 @@ def score(sample: Sample, output: str) -> Score:
     """The code passes the three reference tests in the sandbox; it runs before their setup code, which may need it."""
     tests = "\n".join(sample.reference["tests"])
     code = f"{program(output)}\n\n{sample.reference['setup']}\n\n{tests}\n"
-    return Score(run_python(code, timeout_s=10.0, memory_mb=1024).ok)
+    outcome = run_python(code, timeout_s=10.0, memory_mb=1024)
+    return Score(outcome.ok, {"timed_out": outcome.timed_out})
 
 
 MBPP = Benchmark(

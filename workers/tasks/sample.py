@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Callable
+
+from workers.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,21 @@ class Task:
 
 
 def samples_digest(task: Task, split: str, first: int, count: int) -> str:
+    """`digest_of` the samples first .. first + count - 1 of a split."""
+    return digest_of(task, task.samples(split, first, count))
+
+
+def digest_of(task: Task, samples: Iterable[Sample]) -> str:
     """SHA-256 (hex) over ids, prompts and references: changes whenever the data does, never with its place."""
     digest = hashlib.sha256(f"{task.name}/{task.version}".encode())
-    for sample in task.samples(split, first, count):
+    for sample in samples:
         digest.update(json.dumps([sample.id, sample.prompt, sample.reference], sort_keys=True).encode())
     return digest.hexdigest()
+
+
+def check_samples(task: Task, samples: Iterable[Sample], planned: str | None) -> None:
+    """Raises UserError if the samples are not those of the digest that a plan was made with; None checks nothing."""
+    if planned is not None and digest_of(task, samples) != planned:
+        raise UserError(
+            f"the data of '{task.name}' has changed since the plan was made, or differs on this machine; submit again"
+        )

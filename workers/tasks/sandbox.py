@@ -36,6 +36,10 @@ class Outcome:
     ok: bool
     reason: str
 
+    @property
+    def timed_out(self) -> bool:
+        return self.reason.startswith("timed out")
+
 
 def run_python(code: str, timeout_s: float = 2.0, memory_mb: int = 256, processes: int = 0) -> Outcome:
     """Run `code` in `memory_mb` MiB of address space; Linux only.
