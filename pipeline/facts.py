@@ -13,7 +13,7 @@ from typing import Any
 from pipeline.settings import TargetRef
 from workers.errors import UserError
 from workers.stages.versions import STAGE_VERSIONS
-from workers.targets.digest import PACKAGED, target_digest, target_directory, weight_files
+from workers.targets.digest import PACKAGED, target_digest, target_directory, tokenizer_file, weight_files
 from workers.targets.families import family_of
 from workers.tasks import BENCHMARKS, POOLS, TASKS, Data, Sample, get_task, samples_digest
 
@@ -42,6 +42,7 @@ def checkpoint_problem(target: TargetRef) -> str | None:
             return f"{target.checkpoint}: there is no config.json"
         where = f"{target.checkpoint}/config.json"
         family_of(config, where).read_config(config, where)
+        tokenizer_file(target_directory(target.reference))
     except UserError as error:
         return str(error)
     return None

@@ -56,6 +56,7 @@ def packaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shape = TransformerConfig(64, 16, 1, 2, 2, 8, 32, max_positions=2048)
     (folder / "config.json").write_text(json.dumps(SDAR.publish_config(shape)))
     (folder / "model.safetensors").write_bytes(b"weights")
+    (folder / "tokenizer.json").touch()
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(facts.PACKAGED, "tiny-sdar", folder)
         yield folder

@@ -39,6 +39,7 @@ def spec_path(tmp_path: Path) -> Path:
             header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [0, 0]}
     text = json.dumps(header).encode()
     (tmp_path / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text)
+    (tmp_path / "tokenizer.json").touch()
     path = tmp_path / "spec.yaml"
     path.write_text("target: {checkpoint: ., name: big}\ntask: tiny-math\ndrafter: chain\nbudget: 4\nsamples: 1\n")
     return path

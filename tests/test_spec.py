@@ -274,6 +274,8 @@ def test_checkpoints_are_found_beside_the_spec_and_checked(tmp_path: Path, monke
     assert "model_type is 'gpt2'; known are 'sdar' (sdar)" in message()
     shape = TransformerConfig(64, 16, 1, 2, 2, 8, 32, max_positions=64)
     (folder / "config.json").write_text(json.dumps(SDAR.publish_config(shape)))
+    assert "tokenizer.json: no such file" in message()
+    (folder / "tokenizer.json").touch()
     assert f"{path}:5: generation_length: 'mine' has a context of 64 positions" in message()
     (folder / "config.json").write_text(json.dumps(SDAR.publish_config(replace(shape, max_positions=128))))
     assert load_spec(path).target[0].checkpoint == str(folder)
@@ -293,7 +295,8 @@ FULL = {"llada": LLADA, "dream": DREAM}
 def test_the_cache_must_fit_the_attention_of_the_target(tmp_path: Path, family: str) -> None:
     shape = TransformerConfig(64, 16, 1, 2, 2, 8, 32, max_positions=512)
     (tmp_path / "config.json").write_text(json.dumps(FULL[family].publish_config(shape)))
-    (tmp_path / "model.safetensors").touch()
+    for name in ("model.safetensors", "tokenizer.json"):
+        (tmp_path / name).touch()
     text = "target: [tiny-sdar, {checkpoint: ., name: mine}]\ntask: tiny-math\ndrafter: none\nsamples: 1\nseed: 0\n"
 
     def caches(*overrides: str) -> list[tuple[str, str]]:

@@ -86,6 +86,15 @@ def weight_files(directory: Path) -> list[Path]:
     raise UserError(f"{directory}: no *.safetensors file")
 
 
+def tokenizer_file(directory: Path) -> Path:
+    """tokenizer.json, or vocab.json (beside merges.txt), which Dream has instead; raises UserError if there is neither."""
+    if (directory / "tokenizer.json").exists():
+        return directory / "tokenizer.json"
+    if (directory / "vocab.json").exists() and (directory / "merges.txt").exists():
+        return directory / "vocab.json"
+    raise UserError(f"{directory / 'tokenizer.json'}: no such file; a target has one, or vocab.json and merges.txt")
+
+
 def target_digest(reference: dict | str) -> str:
     """SHA-256 (hex) over configuration, weights and tokenizer: what decides the outputs, wherever it lies."""
     directory = target_directory(reference)

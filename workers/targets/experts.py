@@ -49,7 +49,7 @@ class Experts(nn.Module):
         flat = x.reshape(-1, x.shape[-1])
         chosen, weights = self.router(flat)
         expert, order = chosen.flatten().sort(stable=True)
-        ends = torch.bincount(expert, minlength=len(self.gate_up)).cumsum(0, dtype=torch.int32)
+        ends = torch.searchsorted(expert, torch.arange(len(self.gate_up), device=x.device), right=True, out_int32=True)
         gate, up = F.grouped_mm(flat[order // chosen.shape[1]], self.gate_up.mT, offs=ends).chunk(2, dim=-1)
         sorted_outputs = F.grouped_mm(F.silu(gate) * up, self.down.mT, offs=ends)
         # Back in the order of the choice, so that every sum has a fixed order.

@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerFast, Qwen2TokenizerFast
 
 from workers.errors import UserError
 from workers.targets.config import TransformerConfig
-from workers.targets.digest import target_directory, target_name, weight_files
+from workers.targets.digest import target_directory, target_name, tokenizer_file, weight_files
 from workers.targets.families import Family, family_of, family_of_tensors
 from workers.targets.packed import pack_linears
 from workers.targets.target import Target
@@ -123,17 +123,13 @@ def check_tensors(
 
 
 def load_tokenizer(directory: Path) -> PreTrainedTokenizerFast:
-    """From tokenizer.json, or from vocab.json and merges.txt, which Dream has instead; nothing in them is executed."""
-    if (directory / "tokenizer.json").exists():
-        kind, name = PreTrainedTokenizerFast, "tokenizer.json"
-    elif (directory / "vocab.json").exists() and (directory / "merges.txt").exists():
-        kind, name = Qwen2TokenizerFast, "vocab.json"
-    else:
-        raise UserError(f"{directory / 'tokenizer.json'}: no such file; a target directory has one, or vocab.json and merges.txt")
+    """With the chat template, if there is one; nothing in the files is executed, whatever class they name."""
+    path = tokenizer_file(directory)
+    kind = PreTrainedTokenizerFast if path.name == "tokenizer.json" else Qwen2TokenizerFast
     try:
         return kind.from_pretrained(directory, local_files_only=True)
     except Exception as error:  # the library raises bare Exception for malformed files
-        raise UserError(f"{directory / name}: {' '.join(str(error).split())}") from None
+        raise UserError(f"{path}: {' '.join(str(error).split())}") from None
 
 
 def mask_id(
