@@ -6,7 +6,7 @@ D.1).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from workers.errors import UserError
@@ -78,14 +78,18 @@ def identifier(index: int, row: Row) -> str | int:
     return row["id"] if isinstance(row.get("id"), (str, int)) else index
 
 
-def read(name: str, data: str | Mapping[str, str] | None) -> list[tuple[Place, Row]]:
+# What is kept of a row: the answers of a large set would fill the memory.
+KEPT = frozenset({"id", "prompt", *(field for pool in POOLS.values() for field in pool.fields)})
+
+
+def read(name: str, data: str | Mapping[str, str] | None) -> Sequence[tuple[Place, Row]]:
     owner = f"pool '{name}'"
     if isinstance(data, Mapping):
         raise UserError(f"the {owner} is one file; write data: {{{name}: FILE}}")
     if data is None:
         hub = POOLS[name].hub
         return read_hub(hub, hub.splits["pool"], owner, {})
-    rows = read_file(data, owner, {})
+    rows = read_file(data, owner, {}, KEPT)
     seen: dict[str | int, Place] = {}
     for index, (place, row) in enumerate(rows):
         if (first := seen.setdefault(identifier(index, row), place)) is not place:

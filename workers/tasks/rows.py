@@ -7,7 +7,7 @@ import gzip
 import json
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -43,11 +43,29 @@ class Place:
         return f"{self.file}:{self.number}"
 
 
-def read_file(path: str | Path, owner: str, fields: Fields) -> list[tuple[Place, Row]]:
+class HubRows(Sequence):
+    """The rows of a data set of the hub, read when they are asked for; places count rows from 1."""
+
+    def __init__(self, name: str, rows: Any) -> None:
+        self._name, self._rows = name, rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: int) -> tuple[Place, Row]:
+        if not 0 <= index < len(self._rows):
+            raise IndexError(index)
+        return Place(self._name, index + 1), self._rows[index]
+
+
+def read_file(
+    path: str | Path, owner: str, fields: Fields, keep: frozenset[str] | None = None
+) -> list[tuple[Place, Row]]:
     """The rows of a file, with their places: line numbers, or row numbers (from 1) of a Parquet file.
 
-    Raises UserError for a file that is not there, not UTF-8, not JSON Lines or Parquet, empty, or that lacks one of
-    `fields` in a row, or has another type there; `owner` names the task or pool in the message.
+    keep: the fields whose contents are wanted, None for all; the others are None, which saves memory. Raises UserError
+    for a file that is not there, not UTF-8, not JSON Lines or Parquet, empty, or that lacks one of `fields` in a row, or
+    has another type there; `owner` names the task or pool in the message.
     """
     path = Path(path)
     try:
@@ -56,7 +74,7 @@ def read_file(path: str | Path, owner: str, fields: Fields) -> list[tuple[Place,
         raise UserError(f"{path}: no such file; {owner} reads it ({error.strerror})") from None
     if path.is_dir() or not path.name.endswith(SUFFIXES):
         raise UserError(f"{path}: {owner} reads a {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file")
-    rows = _rows(path, about.st_mtime_ns, about.st_size)
+    rows = _rows(path, about.st_mtime_ns, about.st_size, keep)
     if not rows:
         raise UserError(f"{path}: the file has no rows")
     for place, row in rows:
@@ -64,13 +82,11 @@ def read_file(path: str | Path, owner: str, fields: Fields) -> list[tuple[Place,
     return rows
 
 
-def read_hub(hub: Hub, split: str, owner: str, fields: Fields) -> list[tuple[Place, Row]]:
-    """The rows of one published split; places count rows from 1. Raises UserError if the hub or its cache lacks it."""
-    rows = [
-        (Place(f"{hub.id}[{split}]", number), row) for number, row in enumerate(_hub_rows(hub.id, hub.config, split), 1)
-    ]
-    for place, row in rows[:1]:
-        check_row(place, row, owner, fields)
+def read_hub(hub: Hub, split: str, owner: str, fields: Fields) -> HubRows:
+    """The rows of one published split. Raises UserError if neither the hub nor its cache has it."""
+    rows = HubRows(f"{hub.id}[{split}]", _hub_rows(hub.id, hub.config, split))
+    if len(rows):
+        check_row(*rows[0], owner, fields)
     return rows
 
 
@@ -88,11 +104,16 @@ def check_row(place: Place, row: Any, owner: str, fields: Fields) -> None:
 
 
 @lru_cache(maxsize=16)
-def _rows(path: Path, modified: int, size: int) -> list[tuple[Place, Any]]:
+def _rows(path: Path, modified: int, size: int, keep: frozenset[str] | None) -> list[tuple[Place, Any]]:
     """The rows of a file of this time and size; a file that changes is read again."""
-    if path.name.endswith(".parquet"):
-        return [(Place(str(path), number), row) for number, row in enumerate(_parquet_rows(path), 1)]
-    return list(_json_rows(path))
+    found = _parquet_rows(path, keep) if path.name.endswith(".parquet") else _json_rows(path)
+    if keep is None:
+        return list(found)
+    return [(place, _only(row, keep) if isinstance(row, dict) else row) for place, row in found]
+
+
+def _only(row: dict[str, Any], keep: frozenset[str]) -> dict[str, Any]:
+    return {name: value if name in keep else None for name, value in row.items()}
 
 
 def _json_rows(path: Path) -> Iterator[tuple[Place, Any]]:
@@ -113,25 +134,34 @@ def _json_rows(path: Path) -> Iterator[tuple[Place, Any]]:
         raise UserError(f"{path}:{number + 1}: cannot be read: {error}") from None
 
 
-def _parquet_rows(path: Path) -> list[Row]:
+def _parquet_rows(path: Path, keep: frozenset[str] | None) -> Iterator[tuple[Place, Row]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        return pq.read_table(path).to_pylist()
+        file = pq.ParquetFile(path)
+        names = file.schema_arrow.names
+        wanted = names if keep is None else [name for name in names if name in keep]
+        empty = dict.fromkeys(names)
+        number = 0
+        for batch in file.iter_batches(columns=wanted):
+            for row in batch.to_pylist():
+                number += 1
+                yield Place(str(path), number), {**empty, **row}
     except (pa.ArrowException, OSError) as error:
         raise UserError(f"{path}: not a Parquet file that can be read: {_first_line(error)}") from None
 
 
 @lru_cache(maxsize=16)
-def _hub_rows(identifier: str, config: str | None, split: str) -> list[Row]:
+def _hub_rows(identifier: str, config: str | None, split: str) -> Any:
+    """A `datasets.Dataset`: rows on disk, indexed."""
     _stay_offline_without_network()
     try:
         from datasets import load_dataset
         from datasets.utils.logging import disable_progress_bar
 
         disable_progress_bar()
-        return list(load_dataset(identifier, config, split=split))
+        return load_dataset(identifier, config, split=split)
     except Exception as error:  # datasets and the hub client raise whatever their backends do
         home = os.environ.get("HF_HOME", "~/.cache/huggingface")
         raise UserError(
