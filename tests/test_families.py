@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
+from click.testing import CliRunner
 from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
+from pipeline.cli import main
 from workers.errors import UserError
 from workers.targets.families import FAMILIES
 from workers.targets.load import load_target
@@ -297,3 +299,9 @@ def test_a_checkpoint_is_the_same_for_the_same_seed_and_never_overwrites(checkpo
         make_checkpoint("llada", same)
     with pytest.raises(UserError, match="unknown family 'gpt'.*sdar, llada2, llada, dream"):
         make_checkpoint("gpt", tmp_path / "c")
+
+
+def test_the_command_says_how_to_use_what_it_made(tmp_path):
+    first, second = (CliRunner().invoke(main, ["make-checkpoint", "sdar", str(tmp_path / "made")]) for _ in range(2))
+    assert first.exit_code == 0 and f"--set target={{checkpoint: {tmp_path / 'made'}, name: sdar}}" in first.output
+    assert second.exit_code == 2 and second.output.startswith("error: ") and second.output.count("\n") == 1
