@@ -63,9 +63,9 @@ def read_file(
 ) -> list[tuple[Place, Row]]:
     """The rows of a file, with their places: line numbers, or row numbers (from 1) of a Parquet file.
 
-    keep: the fields whose contents are wanted, None for all; the others are None, which saves memory. Raises UserError
-    for a file that is not there, not UTF-8, not JSON Lines or Parquet, empty, or that lacks one of `fields` in a row, or
-    has another type there; `owner` names the task or pool in the message.
+    keep: the fields whose contents are wanted, None for all; the others are None, which saves memory. Raises
+    UserError for a file that is not there, not UTF-8, not JSON Lines or Parquet, empty, or that lacks one of `fields`
+    in a row, or has another type there; `owner` names the task or pool in the message.
     """
     path = Path(path)
     try:
