@@ -17,7 +17,7 @@ from pipeline.paths import home_directory
 from pipeline.progress import Display
 from pipeline.recorder import Recorder, runs_of
 from pipeline.report import markdown_summary
-from pipeline.reruns import due
+from pipeline.reruns import due, on_latest_device
 from pipeline.schedule import State
 from pipeline.spec import Spec
 from pipeline.standing import Query, check_writable, missing_nodes, prepare_home, set_aside_damaged
@@ -75,7 +75,7 @@ def submit(
                 shown.print(describe(pool, found), highlight=False)
         counts = {State.DONE.value: len(graph.nodes) - len(missing)}
         code = OK
-        if missing or due(recorder.runs(), graph, (), spec.outliers)[0]:
+        if missing or due(on_latest_device(recorder.runs()), graph, (), spec.outliers)[0]:
             # Ray, and with it torch, is imported only now: a submit with nothing to do returns at once.
             from pipeline.execute import run_nodes
 
@@ -108,7 +108,10 @@ def _all_done(spec: Spec, graph: Graph, home: Path) -> bool:
     if query is None or missing_nodes(graph, home, query):
         return False
     known = query("SELECT arg_max(spec_identity, seq) AS last FROM experiments WHERE name = ?", [spec.name]).to_pylist()
-    return known[0]["last"] == graph.identity and not due(runs_of(graph, query), graph, (), spec.outliers)[0]
+    return (
+        known[0]["last"] == graph.identity
+        and not due(on_latest_device(runs_of(graph, query)), graph, (), spec.outliers)[0]
+    )
 
 
 def _missing_intact(graph: Graph, home: Path, recorder: Recorder) -> list[Node]:

@@ -15,7 +15,7 @@ from pipeline.interrupt import on_interrupt
 from pipeline.paths import artifact_path, input_paths, journal_path, log_path, progress_path, run_id
 from pipeline.progress import Display
 from pipeline.recorder import Recorder
-from pipeline.reruns import RETIMED, Rerun, controls_of, controls_to_add, drift_reason, due
+from pipeline.reruns import RETIMED, Measured, Rerun, controls_of, controls_to_add, drift_reason, due
 from pipeline.schedule import Scheduler, State, Task
 from pipeline.spec import Spec
 from pipeline.watch import Watch
@@ -78,6 +78,7 @@ class Execution:
         self._attempts: dict[str, int] = {}  # next attempt by identity
         self._timed_at: dict[str, float] = {}  # when a control was timed last, by identity
         self._controls = controls_of(graph)
+        self._device_class = ""
 
     def announce(self) -> None:
         """Lets `status` and `cancel` know of this submit before Ray is up."""
@@ -89,7 +90,8 @@ class Execution:
             self._handle(pool.wait(TICK_S))
             self._tick(pool)
         if not self.stopping:
-            self._schedule_missing(next(seat.facts for seat in pool.seats if seat.facts)["device_class"])
+            self._device_class = next(seat.facts for seat in pool.seats if seat.facts)["device_class"]
+            self._schedule_missing()
         while not self.scheduler.finished and not self._must_stop():
             for task, worker in self.scheduler.assign(pool.idle):
                 self._start(task, worker, pool)
@@ -122,14 +124,14 @@ class Execution:
 
     # --- what to run
 
-    def _schedule_missing(self, device_class: str) -> None:
+    def _schedule_missing(self) -> None:
         runs = self.recorder.runs()
         for run in runs:
             self._attempts[run.identity] = max(self._attempts.get(run.identity, 0), run.attempt + 1)
-            if run.status == "ok" and run.device_class == device_class:
+            if run.status == "ok" and run.device_class == self._device_class:
                 self._timed_at[run.identity] = run.ended_at
         missing = {node.identity for node in self._missing}
-        elsewhere = controls_to_add([*missing], self._controls, runs, missing, device_class)
+        elsewhere = controls_to_add([*missing], self._controls, runs, missing, self._device_class)
         self._missing = [*(self.graph.by_identity[identity] for identity in elsewhere), *self._missing]
         for node in self._missing:
             self._add(node)
@@ -158,7 +160,7 @@ class Execution:
     def _add_reruns(self) -> None:
         """Repeats outliers of the cells that are complete; those beyond the limit are only reported."""
         open_ = {node.identity for key, node in self._nodes.items() if node.cell is not None and self._open(key)}
-        wanted, beyond = due(self.recorder.runs(), self.graph, open_, self.spec.outliers)
+        wanted, beyond = due(self._runs_here(), self.graph, open_, self.spec.outliers)
         for rerun in wanted:
             node = self.graph.by_identity[rerun.identity]
             if rerun.replaces not in self._tried and all(artifact_path(self.home, i).exists() for i in node.upstream):
@@ -183,9 +185,14 @@ class Execution:
             return
         if any(node.identity == control and self._open(key) for key, node in self._nodes.items()):
             return
-        replaced = [run.run_id for run in self.recorder.runs() if run.identity == control and run.status == "ok"]
-        if replaced and replaced[-1] not in self._tried:
+        replaced = [run.run_id for run in self._runs_here() if run.identity == control and run.status == "ok"]
+        if replaced:
+            self._timed_at[control] = time.time()
             self._add(self.graph.by_identity[control], Rerun(control, replaced[-1], RETIMED))
+
+    def _runs_here(self) -> list[Measured]:
+        """The runs on devices like those of this submit: no other can be repeated here."""
+        return [run for run in self.recorder.runs() if run.device_class == self._device_class]
 
     # --- what happens
 

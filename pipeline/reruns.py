@@ -82,6 +82,12 @@ def due(
     )
 
 
+def on_latest_device(runs: Collection[Measured]) -> list[Measured]:
+    """The runs on devices like that of the latest run: the ones that a submit from the same machine could repeat."""
+    latest = max(runs, key=lambda run: run.ended_at, default=None)
+    return [run for run in runs if latest is not None and run.device_class == latest.device_class]
+
+
 def controls_of(graph: Graph) -> dict[str, str]:
     """Identity of each method run -> identity of its control in the graph, where there is one."""
     controls = {_control_key(node): node.identity for node in graph.nodes if node.is_control}
