@@ -25,7 +25,10 @@ from workers.targets.transformer import Transformer, TransformerConfig
 from workers.tasks import TASKS
 
 SMALL_BLOCK = 4
-REBUILD = "python -m pipeline submit specs/targets/tiny-sdar.yaml"
+REBUILD = {
+    "command": "python -m pipeline submit specs/targets/tiny-sdar.yaml",
+    "note": "same data and schedule everywhere; bf16 kernels differ between CPUs, so another machine's bits differ",
+}
 
 
 @dataclass(frozen=True)
@@ -216,7 +219,7 @@ def run(params: dict, inputs: dict, out: Path, session) -> dict:
     write_target(out, optimizer.masters, model.config, WINDOW, tokenizer)
     written = [path for path in sorted(out.iterdir()) if path != checkpoint]
     hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in written}
-    build = {"settings": asdict(settings), "summary": summary, "sha256": hashes, "command": REBUILD}
+    build = {"settings": asdict(settings), "summary": summary, "sha256": hashes, **REBUILD}
     (out / "build.json").write_text(json.dumps(build, indent=2) + "\n")
     checkpoint.unlink(missing_ok=True)
     return summary
