@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 import rows_for_tests as rows
+from click.testing import CliRunner
 
 from pipeline import facts
+from pipeline.cli import main
 from pipeline.facts import Facts
 from pipeline.graph import Graph, build_graph
 from pipeline.overlap import describe, pool_overlaps
@@ -180,6 +182,15 @@ def test_a_prompt_that_is_evaluated_is_found_in_any_file(spec_file: Path) -> Non
     rows.write_jsonl(path, [{"prompt": f"Note {n}"} for n in range(8)] + [{"prompt": evaluated}])
     found = problems(spec_file, "stages.collect.task=notes")
     assert "1 of its 9 prompts from 'notes' are evaluated too, the first is notes/pool/8" in found
+
+
+def test_the_plan_shows_the_overlap(spec_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()  # the real packaged target
+    shown = CliRunner().invoke(main, ["plan", str(spec_file), "--home", str(tmp_path / "home")])
+    assert shown.exit_code == 0, shown.output
+    lines = [line for line in shown.output.splitlines() if line.startswith("pool ")]
+    assert [line.split(":")[0] for line in lines] == ["pool notes/pool", "pool gsm8k/pool"]
+    assert lines[0].endswith("shared with what is evaluated: gsm8k 0, mbpp 0")
 
 
 def test_overlap_of_pools_is_reported(spec_file: Path) -> None:

@@ -166,8 +166,8 @@ def _hub_rows(identifier: str, config: str | None, split: str) -> Any:
         home = os.environ.get("HF_HOME", "~/.cache/huggingface")
         raise UserError(
             f"the data set {identifier} can be had neither from the hub nor from its cache in {home} "
-            f"({type(error).__name__}); name a local file under data: in the spec, or set HF_HOME to a folder "
-            "that has it"
+            f"({type(error).__name__}: {_first_line(error)[:120]}); name a local file under data: in the spec, or set "
+            "HF_HOME to a folder that has it"
         ) from None
 
 
