@@ -66,7 +66,7 @@ def check_samples(spec: Spec, source: Source) -> Iterator[Finding]:
             continue
         missing = facts.missing_module(task)
         if missing:
-            text = f"'{task}' is scored with {missing}, which is not installed: pip install 'drafthouse[bench]'"
+            text = f"'{task}' is scored with {missing}, which is not installed: pip install -e '.[bench]'"
             yield item_path(source, "task", index), text
         try:
             available = facts.count_samples(task, "test", spec.samples, spec.data)

@@ -38,7 +38,7 @@ def score(sample: Sample, output: str) -> Score:
         loose = [any(follows(kind, arguments, text) for text in variants) for kind, arguments in instructions]
     except ModuleNotFoundError as error:
         raise UserError(
-            f"'ifeval' is scored with {error.name}, which is not installed: pip install 'drafthouse[bench]'"
+            f"'ifeval' is scored with {error.name}, which is not installed: pip install -e '.[bench]'"
         ) from None
     except KeyError as error:
         raise UserError(f"sample {sample.id}: its instructions lack the argument {error}") from None

@@ -64,7 +64,7 @@ def equal(found: str, answer: str) -> bool:
         from math_verify.errors import TimeoutException
     except ImportError:
         raise UserError(
-            "'math500' is scored by math-verify, which is not installed: pip install 'drafthouse[bench]'"
+            "'math500' is scored by math-verify, which is not installed: pip install -e '.[bench]'"
         ) from None
     for name in ("math_verify.parser", "math_verify.grader", "math_verify.utils"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # it logs every answer that is not mathematics
