@@ -12,7 +12,7 @@ from scipy import stats
 from workers.drafters.chain import Chain
 from workers.drafters.tree import ConfidenceTree
 from workers.verifiers import checks, make_verifier, rejection
-from workers.verifiers.checks import LiveState, check_pairs, check_rule, chi_square, goodness
+from workers.verifiers.checks import IMPOSSIBLE, LiveState, check_pairs, check_rule, chi_square, goodness
 from workers.verifiers.residual import accept_residual, draw
 
 LENGTH, VOCAB, MASK = 6, 9, 8
@@ -89,13 +89,13 @@ def test_chi_square_is_scipys_where_no_cell_is_rare(seed, cells):
         assert dof == cells - 1 and statistic == pytest.approx(stats.chisquare(counts, law * counts.sum()).statistic)
 
 
-def test_rare_cells_are_pooled_and_the_impossible_is_infinite():
+def test_rare_cells_are_pooled_and_the_impossible_is_noticed():
     law = np.array([0.5, 0.3, 0.19, 0.006, 0.004])
     statistic, dof = chi_square(np.array([50, 30, 19, 1, 0]), law)
     assert dof == 2 and statistic == pytest.approx(0)  # the two rare cells go to the third
     assert chi_square(np.array([5000, 3000, 1900, 60, 40]), law)[1] == 4
-    assert chi_square(np.array([1, 9, 0]), np.array([0.0, 0.5, 0.5]))[0] == np.inf
+    assert chi_square(np.array([1, 9, 0]), np.array([0.0, 0.5, 0.5]))[0] == IMPOSSIBLE
     assert chi_square(np.array([7]), np.array([1.0])) == (0, 0)
     assert goodness("x", "y", 7, [(0.0, 0)]).passed
-    assert not goodness("x", "y", 7, [(np.inf, 1), (1.0, 3)]).passed
+    assert not goodness("x", "y", 7, [(IMPOSSIBLE, 1), (1.0, 3)]).passed
     assert goodness("x", "y", 7, [(4.0, 3), (1.0, 2)]).p_value == pytest.approx(stats.chi2.sf(5.0, 5))

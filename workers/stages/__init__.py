@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from workers.targets.target import Target
 
-KINDS = ("pretrain", "collect", "train", "calibrate-spiffy", "calibrate-floor", "evaluate")
+KINDS = ("pretrain", "collect", "train", "calibrate-spiffy", "calibrate-floor", "check-rejection", "evaluate")
 
 Inputs = Mapping[str, "Path | list[Path]"]
 

@@ -14,7 +14,7 @@ from workers.decoding.caches import EXACT_CACHES, resolve_cache
 from workers.decoding.records import DecodeSettings
 from workers.errors import UserError
 from workers.stages import EvaluationResult, Inputs, StageSession, target_reference
-from workers.stages.measure import Setting, build_drafter, decode_sample, encode_samples, resolve_floor, warm_up
+from workers.stages.measure import Setting, build_drafter, decode_sample, encode_samples, require_checks, resolve_floor, warm_up
 from workers.tasks import check_samples, get_task
 from workers.verifiers import make_verifier
 
@@ -102,6 +102,8 @@ def run(params: dict[str, Any], inputs: Inputs, out: Path | None, session: Stage
     Raises UserError if the task would execute code without leave, its samples are not the planned ones, or a prompt
     does not fit the target.
     """
+    if "check" in inputs:
+        require_checks(Path(inputs["check"]))
     task = get_task(params["task"], params.get("data"))
     if task.executes_code and not params.get("allow_code_execution", False):
         raise UserError(

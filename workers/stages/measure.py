@@ -61,6 +61,18 @@ def resolve_floor(floor: float | str, inputs: Inputs) -> float:
         raise UserError(f"{path}: not a calibrated floor ({error}); run the calibrate-floor stage again") from error
 
 
+def require_checks(directory: Path) -> None:
+    """Raise UserError unless every check of the check-rejection stage upstream passed."""
+    path = directory / "checks.json"
+    found = json.loads(path.read_text(encoding="utf-8"))
+    failed = [f"{check['check']} ({check['proposal']})" for check in found["checks"] if not check["passed"]]
+    if failed:
+        raise UserError(
+            f"verifier: {found['verifier']} does not follow the target's law at temperature {found['temperature']:g}, so nothing "
+            f"is measured with it; failed: {', '.join(failed)}; see {path}"
+        )
+
+
 def encode_samples(target: Target, samples: list[Sample], generation_length: int) -> list[list[int]]:
     """Prompt tokens of every sample. Raises UserError if there are none, or one does not fit the target."""
     if not samples:

@@ -8,5 +8,6 @@ STAGE_VERSIONS: dict[str, int] = {
     "train": 1,
     "calibrate-spiffy": 1,
     "calibrate-floor": 1,
+    "check-rejection": 1,
     "evaluate": 1,
 }

@@ -23,6 +23,7 @@ from workers.verifiers.residual import accept_residual, draw, tempered
 
 LEAST_EXPECTED = 5.0  # draws per cell of a chi-square test; smaller cells are pooled
 LEAST_P = 1e-5
+IMPOSSIBLE = 1e300  # finite, because JSON knows no infinity
 ACCEPTANCE_TOLERANCE = 0.002  # of the paper
 
 
@@ -69,9 +70,9 @@ def gumbel_agreement(p: Tensor, q: Tensor) -> float:
 
 
 def chi_square(counts: np.ndarray, law: np.ndarray) -> tuple[float, int]:
-    """Statistic and degrees of freedom of counts [N] against a law [N], rare cells pooled; infinite if the impossible occurred."""
+    """Statistic and degrees of freedom of counts [N] against a law [N], rare cells pooled; IMPOSSIBLE if that occurred."""
     if counts[law <= 0].any():
-        return float("inf"), 1
+        return IMPOSSIBLE, 1
     expected = law / law.sum() * counts.sum()
     rare = expected < LEAST_EXPECTED
     observed, expected = (np.append(cells[~rare], cells[rare].sum()) for cells in (counts, expected))
