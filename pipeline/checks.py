@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pipeline import checks_data, facts, grid
 from pipeline.names import VERIFIERS, unknown
-from pipeline.settings import BUILT_IN, Exclude
+from pipeline.settings import BUILT_IN, Drafter, Exclude, Oracle
 from pipeline.yaml_source import Finding, Problem, Source, item_path
 from workers.decoding.caches import cache_problem
 
@@ -22,7 +22,7 @@ def find_problems(spec: Spec, source: Source, broken: frozenset[str]) -> list[Pr
     """All problems of a spec whose settings in `broken` are known to be wrong, and were replaced, already."""
     findings = [finding for needs, check in _CHECKS if not broken & needs for finding in check(spec, source)]
     if not GRID & (broken | {str(path[0]) for path, _ in findings}):
-        findings += _check_cells(spec)
+        findings += _check_cells(spec, source)
     return [source.problem(path, message) for path, message in findings]
 
 
@@ -111,7 +111,7 @@ def _check_exclude(spec: Spec, source: Source) -> Iterator[Finding]:
             yield ("exclude", index, "drafter"), message
 
 
-def _check_cells(spec: Spec) -> Iterator[Finding]:
+def _check_cells(spec: Spec, source: Source) -> Iterator[Finding]:
     unmatched = grid.unmatched(spec)
     for index in unmatched:
         yield ("exclude", index), "matches no cell of the grid"
@@ -122,6 +122,21 @@ def _check_cells(spec: Spec) -> Iterator[Finding]:
     for name, cache in dict.fromkeys((run.cell.target, run.cell.cache) for run in runs):
         if problem := cache_problem(cache, facts.attention(targets[name])):
             yield ("cache",), f"target '{name}': {problem}"
+    pairs = dict.fromkeys((run.cell.method, run.cell.verifier) for run in runs if run.cell.temperature > 0)
+    for method, verifier in pairs:
+        if method != "control" and (problem := _verifier_problem(spec.drafter_settings(method), verifier)):
+            message = f"'{method}' with verifier {verifier}: {problem}, or exclude it"
+            yield item_path(source, "drafter", spec.drafter.index(method)), message
+
+
+def _verifier_problem(drafter: Drafter, verifier: str) -> str | None:
+    """Why drafts cannot be verified that way at T>0, and what to do."""
+    if isinstance(drafter, Oracle) and verifier != "coupled":
+        return "at T>0 the future is known under the coupled noise only; use verifier coupled"
+    if verifier == "rejection" and not (drafter.kind == "chain" or getattr(drafter, "shape", None) == "chain"):
+        chain = "shape: chain or " if drafter.kind == "spot" else ""
+        return f"it drafts trees, and rejection sampling takes one proposal per link; use {chain}verifier pt-rejection"
+    return None
 
 
 _CHECKS: tuple[tuple[frozenset[str], Callable[[Spec, Source], Iterator[Finding]]], ...] = (

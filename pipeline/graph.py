@@ -17,6 +17,7 @@ from pipeline.facts import Facts, executes_code, generated_tasks, stage_version
 from pipeline.grid import Run, expand
 from pipeline.mixture import STAGE_SPLITS, deal
 from pipeline.overlap import evaluated_samples
+from pipeline.names import LAW_ONLY
 from pipeline.settings import Section, TargetRef
 from pipeline.spec import Spec
 from workers.errors import UserError
@@ -129,6 +130,8 @@ class _Builder:
                 inputs["floor"] = self.calibrate_floor(target, cell.block_length, cell.method)
         elif cell.drafter == "spiffy":
             inputs["spiffy"] = self.calibrate_spiffy(target, cell.block_length)
+        if cell.verifier in LAW_ONLY:
+            inputs["check"] = self.check_rejection(target, cell.block_length, cell.verifier, cell.temperature)
         settings = {key: value for key, value in cell.columns.items() if key not in ("target", "method")}
         params = {
             **settings,
@@ -198,6 +201,19 @@ class _Builder:
         inputs = {"order_model": self.train(target, block_length)}
         measured = stage.cost == "measured"
         return self._add("calibrate-floor", label, params, inputs, target, pools, timing_sensitive=measured)
+
+    def check_rejection(self, target: TargetRef, block_length: int, verifier: str, temperature: float) -> str:
+        stage = self.spec.stages.check_rejection
+        pools = deal(stage.task, STAGE_SPLITS["check_rejection"], 0, stage.prompts)
+        params = {
+            **_fields(stage, {"task", "prompts"}),
+            "block_length": block_length,
+            "pools": pools,
+            "verifier": verifier,
+            "temperature": temperature,
+        }
+        label = f"{self._stage_label('check-rejection', target, block_length)}/{verifier}/T{temperature:g}"
+        return self._add("check-rejection", label, params, {}, target, pools)
 
     def _stage_label(self, kind: str, target: TargetRef, block_length: int) -> str:
         return f"{kind}/{target.name}" + (f"/b{block_length}" if len(self.spec.block_length) > 1 else "")
@@ -274,7 +290,7 @@ def _options(spec: Spec, method: str) -> dict[str, Any]:
     )
 
 
-_ORDER = ("pretrain", "collect", "train", "calibrate-spiffy", "calibrate-floor", "evaluate")
+_ORDER = ("pretrain", "collect", "train", "calibrate-spiffy", "calibrate-floor", "check-rejection", "evaluate")
 
 
 def _flat(inputs: Iterable[str | list[str]]) -> Iterable[str]:

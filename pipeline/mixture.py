@@ -6,7 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 # The split a stage reads of a task that is named without one.
-STAGE_SPLITS = {"collect": "pool", "calibrate_spiffy": "calibration", "calibrate_floor": "calibration"}
+STAGE_SPLITS = {
+    "collect": "pool",
+    "calibrate_spiffy": "calibration",
+    "calibrate_floor": "calibration",
+    "check_rejection": "calibration",
+}
 
 
 def deal(mixture: Iterable[str] | Mapping[str, int], split: str, start: int, stop: int) -> list[dict[str, Any]]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-VERIFIERS = ("auto", "greedy", "uncoupled", "coupled")
+VERIFIERS = ("auto", "greedy", "uncoupled", "coupled", "rejection", "pt-rejection")
+# Exact in law only: their tokens are not the control's, and their proof is the check-rejection stage.
+LAW_ONLY = ("rejection", "pt-rejection")
 
 
 # Words of the field that name a drafter or verifier which this version does not have.
-UNAVAILABLE = ("oracle-position", "oracle-token", "oracle-joint", "trajectory", "rejection")
+UNAVAILABLE = ("trajectory",)
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:

@@ -184,16 +184,23 @@ class Chain(Section):
 
 class Spot(Section):
     """SPOT: `hedge` token hypotheses where the stale top-1 probability is below `hedge_below`, order model at
-    temperature `tau`, drafts under the mass `floor` cut."""
+    temperature `tau`, drafts under the mass `floor` cut; `shape: chain` follows the best branch only."""
 
     kind: Literal["spot"]
     hedge: Hedge = 2
     hedge_below: Probability = 0.6
     tau: Annotated[float, Field(gt=0)] = 1.0
     floor: Annotated[float | str, PlainValidator(_floor)] = 0.0
+    shape: Literal["tree", "chain"] = "tree"
 
 
-Drafter = Annotated[Chain | Spot | Spiffy | Tree, Field(discriminator="kind")]
+class Oracle(Section):
+    """Peeks at the target's own continuation: a ceiling, not a method."""
+
+    kind: Literal["oracle-position", "oracle-token", "oracle-joint"]
+
+
+Drafter = Annotated[Chain | Oracle | Spot | Spiffy | Tree, Field(discriminator="kind")]
 
 
 # What a built-in name means without options.
@@ -202,6 +209,9 @@ BUILT_IN = {
     "spiffy": Spiffy(kind="spiffy"),
     "chain": Chain(kind="chain"),
     "tree": Tree(kind="tree"),
+    "oracle-position": Oracle(kind="oracle-position"),
+    "oracle-token": Oracle(kind="oracle-token"),
+    "oracle-joint": Oracle(kind="oracle-joint"),
 }
 
 
@@ -303,12 +313,27 @@ class CalibrateFloor(Section):
     generation_length: Positive = 256
 
 
+class CheckRejection(Section):
+    """Rejection verifiers against the target's law (SPOT, section B.4): at `states` states of `prompts` prompts, `draws` of
+    the accept-residual rule and `walks` of whole rounds per proposal."""
+
+    task: Mixture = {"tiny-math": 1, "tiny-code": 1}
+    prompts: Count = 4
+    states: Positive = 8
+    draws: Annotated[int, Field(ge=2**18)] = 2**20  # with fewer, chance alone exceeds the paper's 0.002
+    walks: Positive = 300
+    batch: Positive = 8
+    generation_length: Positive = 64
+    seed: Seed = 0
+
+
 class Stages(Section):
     pretrain: Pretrain = Pretrain()
     collect: Collect = Collect()
     train: Train = Train()
     calibrate_spiffy: CalibrateSpiffy = CalibrateSpiffy()
     calibrate_floor: CalibrateFloor = CalibrateFloor()
+    check_rejection: CheckRejection = CheckRejection()
 
 
 class Execution(Section):

@@ -97,10 +97,10 @@ def test_values_keep_their_yaml_1_2_types() -> None:
         ("drafter: [none, spot,", "drafter: [none, spto,", "drafter[1]: unknown drafter 'spto'; did you mean 'spot'?"),
         (
             "drafter: [none, spot,",
-            "drafter: [none, oracle-joint,",
-            "'oracle-joint' is not available; valid here: none, spot",
+            "drafter: [none, trajectory,",
+            "'trajectory' is not available; valid here: none, spot",
         ),
-        ("verifier: auto", "verifier: rejection", "verifier 'rejection' is not available; valid here: auto, greedy"),
+        ("verifier: auto", "verifier: trajectory", "verifier 'trajectory' is not available; valid here: auto, greedy"),
         ("verifier: auto", "verifier: copled", "unknown verifier 'copled'; did you mean 'coupled'?"),
         ("verifier: auto", "block_length: 16", "'tiny-sdar' has block length 32, got 16"),
         ("verifier: auto", "generation_length: 0", "generation_length: should be greater than 0, got 0"),
@@ -176,7 +176,7 @@ def test_all_mistakes_are_reported_at_once_in_file_order() -> None:
         SOUND.replace("[none, spot,", "[none, spto,")
         .replace("seed: [0, 1]", "seed: true\nseeds: 3")
         .replace("samples: 3", "samples: 0\nsamples: 0")
-        .replace("verifier: auto", "verifier: rejection")
+        .replace("verifier: auto", "verifier: trajectory")
         .replace("lr: 1e-4", "lr: x, epohcs: 2")
     )
     found = problems(text, ("stages.collect.prompts=-3",))

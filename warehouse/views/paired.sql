@@ -17,8 +17,8 @@
 --   accuracy                  share correct
 --   control_accuracy          the control's
 --   accuracy_delta            accuracy - control_accuracy
---   tokens_match              share of samples (0-1) whose generated tokens equal the control's; NULL for verifier
---                             rejection, which is exact in law only, and where tokens were not stored
+--   tokens_match              share of samples (0-1) whose generated tokens equal the control's; NULL for verifiers
+--                             rejection and pt-rejection, exact in law only, and where tokens were not stored
 --   nfe_answer                forwards up to the first stop id, per sample
 --   control_nfe_answer        the control's
 --   answer_tok_s              answer tokens per second
@@ -54,7 +54,7 @@ WITH pairs AS (
     FROM pairs AS p
     JOIN samples AS s ON s.run_id = p.run_id
     JOIN samples AS cs ON cs.run_id = p.control_run_id AND cs.sample_id = s.sample_id
-    WHERE p.verifier <> 'rejection' AND s.tokens IS NOT NULL AND cs.tokens IS NOT NULL
+    WHERE p.verifier NOT IN ('rejection', 'pt-rejection') AND s.tokens IS NOT NULL AND cs.tokens IS NOT NULL
     GROUP BY p.run_id
 )
 SELECT p.experiment, p.target, p.task, p.method, p.drafter, p.verifier, p.budget, p.floor, p.padded, p.temperature,
