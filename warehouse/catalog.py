@@ -13,7 +13,7 @@ from warehouse.snapshot import connect
 # In order of creation: a view may use those before it.
 VIEWS = (
     "runs", "nodes", "t_quantiles", "run_rounds", "controls", "paired", "unpaired", "outliers", "drift", "audit",
-    "selected", "cells", "main_table", "comparisons", "acceptance_by_block", "timing_split",
+    "selected", "cells", "main_table", "comparisons", "acceptance_by_block", "timing_split", "rejection_checks",
 )  # fmt: skip
 
 
