@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import os
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from workers.runtime import CPU_ENVIRONMENT
 
 OBJECT_STORE_BYTES = 300_000_000  # results are small tables; Ray would take 30 % of the memory
 MAX_FAILED_STARTS = 3
+CONNECT_S = 10.0
 
 Launch = Callable[[str, int], Any]  # (name, place in the pool) -> actor handle
 
@@ -145,7 +147,9 @@ def running_ray(address: str | None, slots: int | None, threads: int, dashboard:
     os.environ.setdefault("RAY_worker_niceness", "0")
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address:
-        context = _init(address=address, **options)
+        _check_reachable(address)
+        code = {"py_modules": [str(Path(workers.__file__).parent)]}  # its machines need not have this version
+        context = _init(address=address, runtime_env=code, **options)
     else:
         options["num_cpus"] = max(len(os.sched_getaffinity(0)), (slots or 1) * threads)
         context = _init_local(options, dashboard)
@@ -168,7 +172,7 @@ def launcher(worker_class: type[Worker], threads: int, size: int, address: str |
     """Starts workers, each alone on its GPU or, where the machine has cores to spare, on cores of its own.
 
     Where the workers fill the machine they are left to the system: Ray and the driver need a little of some core, and a
-    worker that may move does not wait for it. The code is shipped to a cluster elsewhere.
+    worker that may move does not wait for it.
     """
     gpus = ray.cluster_resources().get("GPU", 0)
     cores = sorted(os.sched_getaffinity(0))
@@ -176,8 +180,6 @@ def launcher(worker_class: type[Worker], threads: int, size: int, address: str |
     options: dict[str, Any] = {"num_gpus": 1, "num_cpus": 1} if gpus else {"num_cpus": threads}
     variables = CPU_ENVIRONMENT | {"OMP_NUM_THREADS": str(threads), "TOKENIZERS_PARALLELISM": "false"}
     options["runtime_env"] = {"env_vars": variables}
-    if address:
-        options["runtime_env"]["py_modules"] = [str(Path(workers.__file__).parent)]
     remote_class = ray.remote(worker_class)
 
     def launch(name: str, place: int) -> Any:
@@ -196,6 +198,19 @@ def _init_local(options: dict[str, Any], dashboard: bool) -> Any:
             logging.getLogger("drafthouse").warning("no dashboard: %s", _first_line(error))
             ray.shutdown()
     return _init(include_dashboard=False, **options)
+
+
+def _check_reachable(address: str) -> None:
+    """UserError if nothing listens at host:port; Ray itself would try for ten minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not port.isdigit():  # "auto" and the like
+        return
+    if host in ("localhost", "127.0.0.1"):  # where Ray itself looks then
+        host = ray.util.get_node_ip_address()
+    try:
+        socket.create_connection((host, int(port)), timeout=CONNECT_S).close()
+    except OSError as error:
+        raise UserError(f"no Ray cluster answers at {address}: {error.strerror or error}") from None
 
 
 def _init(**options: Any) -> Any:
