@@ -54,7 +54,7 @@ def refused(result: Result) -> list[str]:
         ("seeds: 1\n", ":8", "did you mean 'seed'"),
         ("samples: 3\n", ":8", "duplicate key"),
         ("temperature: warm\n", ":8", "temperature"),
-        ("verifier: rejection\n", ":8", "rejection"),
+        ("verifier: copuled\n", ":8", "did you mean 'coupled'"),
     ],
 )
 def test_mistakes_in_a_spec_have_file_line_and_fix(spec: Path, change: str, place: str, words: str) -> None:
