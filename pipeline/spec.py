@@ -27,13 +27,13 @@ from pipeline.settings import (
     Positive,
     Section,
     Seed,
-    Stages,
     Stop,
     Target,
     Temperature,
     many,
     one_or_more,
 )
+from pipeline.stage_settings import Stages
 from pipeline.yaml_source import KeyPath, Problem, Source, SpecError, override, parse, read_source, show
 from workers.targets.digest import HUB
 

@@ -58,7 +58,14 @@ def law(temperature: float, state: np.ndarray = EMPTY) -> dict[bytes, float]:
     return found
 
 
-def p_value(drafter: Drafter, verifier: Verifier, temperature: float, trials: int, budget: int = 8, transition=Transition):
+def p_value(
+    drafter: Drafter,
+    verifier: Verifier,
+    temperature: float,
+    trials: int,
+    budget: int = 8,
+    transition: type[Transition] = Transition,
+) -> tuple[float, float]:
     """Chi-square of the blocks that `trials` decodes produce against the exact law, and the mean number of forwards."""
     settings = DecodeSettings(LENGTH, budget=budget, temperature=temperature)
     counts: Counter[bytes] = Counter()

@@ -17,7 +17,7 @@ from pipeline import facts
 from pipeline.facts import Facts
 from pipeline.graph import Graph, build_graph, deal
 from pipeline.plan import NodeState, PlanRow, plan
-from pipeline.settings import CalibrateFloor, CalibrateSpiffy, Collect, Train
+from pipeline.stage_settings import CalibrateFloor, CalibrateSpiffy, Collect, Train
 from pipeline.spec import parse_spec
 from workers.errors import UserError
 from workers.targets.config import TransformerConfig

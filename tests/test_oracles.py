@@ -25,7 +25,9 @@ PROMPT = [5, 9, 2, 30, 7, 7, 41, 3, 12, 18, 25]
 INFO = TargetInfo(LENGTH, VOCAB, VOCAB - 1)
 
 
-def run(drafter: str, target=TARGETS[0], prompt=PROMPT, budget=0, temperature=0.0, length=24, layout="batch") -> Decoded:
+def run(
+    drafter: str, target=TARGETS[0], prompt=PROMPT, budget=0, temperature=0.0, length=24, layout="batch"
+) -> Decoded:
     verifier = make_verifier("none" if drafter == "none" else "coupled")
     options = DecodeSettings(length, budget=budget, temperature=temperature, layout=layout)
     noise = GumbelNoise(0, "s", VOCAB)
@@ -62,7 +64,8 @@ def test_what_ends_the_path_of_each_oracle():
     """Who knows the order never misses a position, who knows the tokens never a token."""
     causes = {}
     for name in ORACLES:
-        rounds = [r for t in (0.0, 1.2) for target in TARGETS for r in run(name, target, budget=4, temperature=t).rounds]
+        decodes = [run(name, target, budget=4, temperature=t) for t in (0.0, 1.2) for target in TARGETS]
+        rounds = [r for decoded in decodes for r in decoded.rounds]
         causes[name] = {r.reject_cause for r in rounds if r.drafted}
     assert causes == {
         "oracle-position": {"token", "budget"},
@@ -73,7 +76,7 @@ def test_what_ends_the_path_of_each_oracle():
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_the_position_oracle_accepts_the_run_of_right_stale_tokens(temperature):
-    """Its accepted drafts are the leading commits whose token is the stale one, counted here from the control's own states."""
+    """A path ends at the first commit whose token is not the stale one, never before."""
     control = run("none", TARGETS[1], temperature=temperature)
     oracle = run("oracle-position", TARGETS[1], budget=LENGTH, temperature=temperature)
     assert oracle.tokens == control.tokens

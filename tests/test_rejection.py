@@ -1,4 +1,4 @@
-"""Rejection sampling follows the target's law, on chains and on position trees, and these tests notice when it does not."""
+"""Rejection sampling follows the target's law on chains and position trees, and these tests notice when it does not."""
 
 from __future__ import annotations
 
@@ -202,7 +202,8 @@ def test_what_is_drafted_does_not_depend_on_the_draws(name, seed):
 def test_decoding_is_reproducible_and_at_zero_the_controls():
     def run(verifier, drafter, temperature, sample="s"):
         options = DecodeSettings(12, budget=6, temperature=temperature)
-        return decode(TARGET, [1, 2, 0], options, drafter, make_verifier(verifier), GumbelNoise(0, sample, VOCAB)).tokens
+        noise = GumbelNoise(0, sample, VOCAB)
+        return decode(TARGET, [1, 2, 0], options, drafter, make_verifier(verifier), noise).tokens
 
     for verifier, drafter in (("rejection", Chain()), ("pt-rejection", ConfidenceTree(2, 1.1))):
         assert run(verifier, drafter, 0.0) == run("none", NoDrafts(), 0.0)

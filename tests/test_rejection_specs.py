@@ -34,7 +34,8 @@ def graph_of(text: str = SPEC, *overrides: str) -> Graph:
 def test_no_rejection_run_starts_before_its_check() -> None:
     graph = graph_of()
     checks = {node.label: node for node in graph.nodes if node.kind == "check-rejection"}
-    assert checks.keys() == {f"check-rejection/tiny-sdar/{v}/T{t}" for v in ("rejection", "pt-rejection") for t in ("0.7", "1")}
+    pairs = [(verifier, temperature) for verifier in ("rejection", "pt-rejection") for temperature in ("0.7", "1")]
+    assert checks.keys() == {f"check-rejection/tiny-sdar/{verifier}/T{temperature}" for verifier, temperature in pairs}
     for node in graph.nodes:
         if node.cell:
             wanted = f"check-rejection/tiny-sdar/{node.cell['verifier']}/T{node.cell['temperature']:g}"
@@ -59,20 +60,20 @@ def test_a_check_depends_on_its_own_settings_alone() -> None:
         (
             "  - {drafter: tree, verifier: rejection}\n",
             "",
-            "spec.yaml:3: drafter[2]: 'tree' with verifier rejection: it drafts trees, and rejection sampling takes one proposal "
-            "per link; use verifier pt-rejection, or exclude it",
+            "spec.yaml:3: drafter[2]: 'tree' with verifier rejection: it drafts trees, and rejection sampling takes one "
+            "proposal per link; use verifier pt-rejection, or exclude it",
         ),
         (
             "shape: chain",
             "shape: tree",
-            "spec.yaml:3: drafter[1]: 'line' with verifier rejection: it drafts trees, and rejection sampling takes one proposal "
-            "per link; use shape: chain or verifier pt-rejection, or exclude it",
+            "spec.yaml:3: drafter[1]: 'line' with verifier rejection: it drafts trees, and rejection sampling takes one "
+            "proposal per link; use shape: chain or verifier pt-rejection, or exclude it",
         ),
         (
             "[rejection, pt-rejection]}",
             "pt-rejection}",
-            "spec.yaml:3: drafter[3]: 'oracle-joint' with verifier rejection: at T>0 the future is known under the coupled noise "
-            "only; use verifier coupled, or exclude it",
+            "spec.yaml:3: drafter[3]: 'oracle-joint' with verifier rejection: at T>0 the future is known under the coupled "
+            "noise only; use verifier coupled, or exclude it",
         ),
         ("verifier: [coupled,", "verifier: [uncoupled,", "'oracle-joint' with verifier uncoupled: at T>0"),
         ("verifier: [coupled,", "verifier: [greedy,", "'oracle-joint' with verifier greedy: at T>0"),
@@ -89,7 +90,7 @@ def test_what_cannot_be_verified_is_refused(old: str, new: str, expected: str) -
 
 def test_at_zero_everything_goes() -> None:
     """All verifiers are the greedy one there, and the future needs no noise."""
-    text = SPEC.partition("exclude:")[0].replace("[0, 0.7, 1]", "0") + "stages:\n  collect: {prompts: 4, shard_prompts: 4}\n"
-    graph = graph_of(text)
+    head, _, rest = SPEC.replace("[0, 0.7, 1]", "0").partition("exclude:")
+    graph = graph_of(head + rest[rest.index("stages:") :])
     assert {node.cell["verifier"] for node in graph.nodes if node.cell} == {"none", "greedy"}
     assert not any(node.kind == "check-rejection" for node in graph.nodes)

@@ -32,7 +32,8 @@ CHECKS = [
 
 def test_one_row_per_check(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
-        store.plan_nodes("e", [{"identity": name, "kind": "check-rejection", "label": f"check/{name}"} for name in "ab"])
+        plan = [{"identity": name, "kind": "check-rejection", "label": f"check/{name}"} for name in "ab"]
+        store.plan_nodes("e", plan)
         store.node_state("e", "a", "running")
         summary = {"verifier": "pt-rejection", "temperature": 0.7, "passed": False, "checks": CHECKS}
         store.node_state("e", "a", "done", summary=summary)

@@ -181,10 +181,13 @@ def _fewest(contests: list[list[Row]]) -> str | None:
 
 
 def _contests(cells: list[Row], column: str) -> list[list[Row]]:
-    """Drafted exact cells that differ in their method only, where there are at least two to compare."""
+    """Drafted exact cells that differ in their method only, where there are at least two to compare; oracles do not
+    compete."""
     groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in cells:
-        if row["method"] != CONTROL and row["distribution_preserving"] and row[column] is not None:
+        if row["method"] == CONTROL or row["drafter"].startswith("oracle-"):
+            continue
+        if row["distribution_preserving"] and row[column] is not None:
             groups[tuple(row[name] for name in (*SETTING, "task", "budget"))].append(row)
     return [rows for rows in groups.values() if len({row["method"] for row in rows}) > 1]
 

@@ -7,20 +7,20 @@ from time import perf_counter
 
 import numpy as np
 
-from workers.decoding.context import PrefixContext
+from workers.decoding.context import Context
 from workers.decoding.transition import Transition
 
 
 class Lookahead:
     """States that draft-free decoding goes through from here to the end of the block.
 
-    Given the noise the future is a function of the state (SPOT, section 4.3), so one look-ahead serves all rounds of a block
-    whose verifier keeps to it; from a state off that trajectory the target is run anew. Its forwards are not NFE, and
-    `seconds` (their total so far) is what wall and draft time must be reduced by (SPOT, section D.8).
+    Given the noise the future is a function of the state (SPOT, section 4.3), so one look-ahead serves all rounds of a
+    block whose verifier keeps to it; from a state off that trajectory the target is run anew. Its forwards are not NFE,
+    and `seconds` (their total so far) is what wall and draft time must be reduced by (SPOT, section D.8).
     """
 
     def __init__(
-        self, context: PrefixContext, transition: Transition, mask_id: int, synchronise: Callable[[], None]
+        self, context: Context, transition: Transition, mask_id: int, synchronise: Callable[[], None]
     ) -> None:
         self._context = context
         self._transition = transition

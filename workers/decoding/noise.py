@@ -42,7 +42,7 @@ class RoundNoise:
     """What is random in one round of a block of length L.
 
     rows: fp32 [L, V] on the target's device, the target's own Gumbel noise, the same in every round. uniforms: float64
-    [3, L], fresh in every round, for rejection sampling alone: per position the proposal, the acceptance and the residual.
+    [3, L], fresh in every round, for rejection sampling alone: per position the proposal, the acceptance, the residual.
     """
 
     rows: torch.Tensor

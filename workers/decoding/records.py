@@ -81,8 +81,8 @@ class BlockStats:
 class Decoded:
     """tokens: all behind the prompt through the end of the last block. nfe: target forwards. nfe_answer: each forward
     split evenly over its commits, the share at or before the first stop id (nfe if there is none). store_passes:
-    finished blocks re-encoded for the cache (fused into a counted forward). Seconds; wall_s is the whole generation, less
-    lookahead_s, what an oracle's look-ahead took.
+    finished blocks re-encoded for the cache (fused into a counted forward). Seconds; wall_s is the whole generation,
+    less lookahead_s, what an oracle's look-ahead took.
     """
 
     tokens: list[int]

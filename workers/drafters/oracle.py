@@ -1,8 +1,8 @@
 """Oracles that peek at the target's own continuation: what knowing order, tokens or both is worth (SPOT, section 3.1).
 
-Each drafts one chain of min(budget, masks - 1) states. As long as draft-free decoding is a function of the state, which at
-T>0 needs the coupled noise, `oracle-joint` meets the ideal schedule of 1 + ceil((m - 1) / (D + 1)) forwards for a block of
-m masks under a rule that commits one token per forward; no drafter can do with fewer.
+Each drafts one chain of min(budget, masks - 1) states. As long as draft-free decoding is a function of the state, which
+at T>0 needs the coupled noise, `oracle-joint` meets the ideal schedule of 1 + ceil((m - 1) / (D + 1)) forwards for a
+block of m masks under a rule that commits one token per forward; no drafter can do with fewer.
 """
 
 from __future__ import annotations

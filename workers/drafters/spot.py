@@ -167,8 +167,8 @@ class SpotDrafter:
 
 
 def build(options: Mapping[str, Any], artifacts: Mapping[str, Path], target_info: TargetInfo) -> SpotDrafter:
-    """Options: `hedge` (token hypotheses per position, 1 for none), `hedge_below` (0.6), `tau` (1), `floor` (0), `shape`
-    (tree or chain)."""
+    """Options: `hedge` (token hypotheses per position, 1 for none), `hedge_below` (0.6), `tau` (1), `floor` (0) and
+    `shape` (tree or chain)."""
     reject_unknown("spot", options, OPTIONS)
     hedge, floor, temperature = options.get("hedge", 2), options.get("floor", 0.0), options.get("tau", 1.0)
     if hedge not in (1, 2, 3, 4):

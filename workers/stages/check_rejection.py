@@ -1,4 +1,4 @@
-"""check-rejection: does a rejection verifier follow the target's law on its own states? Runs before every evaluation with it
+"""check-rejection: does a rejection verifier follow the target's law on its own states? Before every evaluation with it
 (SPOT, section B.4)."""
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ BUDGET = 8
 DRAFTERS = {"rejection": Chain(), "pt-rejection": ConfidenceTree()}
 
 
-def live_states(target: Target, prompts: Sequence[Sequence[int]], generation_length: int, count: int) -> list[LiveState]:
-    """About `count` states, evenly spread over draft-free trajectories, each with the logits of the forward before it."""
+def live_states(
+    target: Target, prompts: Sequence[Sequence[int]], generation_length: int, count: int
+) -> list[LiveState]:
+    """About `count` states, evenly spread over draft-free trajectories, each with the logits of the forward before."""
     every = max(1, len(prompts) * generation_length // count)
     found: list[LiveState] = []
     before: dict[int, tuple[int, torch.Tensor]] = {}
@@ -49,7 +51,8 @@ def live_states(target: Target, prompts: Sequence[Sequence[int]], generation_len
 
 @torch.inference_mode()
 def run(params: dict[str, Any], inputs: Inputs, out: Path, session: StageSession) -> dict[str, Any]:
-    """Write checks.json, one row per check; params: target, block_length, verifier, temperature, pools, states, draws, walks.
+    """Write checks.json, one row per check; params: target, block_length, verifier, temperature, pools, states, draws,
+    walks.
 
     A check that fails fails no stage: its rows are the finding, and evaluate refuses to run behind them.
     """
@@ -69,9 +72,9 @@ def run(params: dict[str, Any], inputs: Inputs, out: Path, session: StageSession
     session.progress(0, 2)
     checks = check_rule(states, temperature, params["draws"], params["seed"])
     session.progress(1, 2)
-    checks += check_pairs(
-        states, make_verifier(name), DRAFTERS[name], temperature, BUDGET, target.mask_id, params["walks"], params["seed"]
-    )
+    walks, seed = params["walks"], params["seed"]
+    verifier, drafter = make_verifier(name), DRAFTERS[name]
+    checks += check_pairs(states, verifier, drafter, temperature, BUDGET, target.mask_id, walks, seed)
     session.progress(2, 2)
     passed = all(check.passed for check in checks)
     summary = {"verifier": name, "temperature": temperature, "passed": passed, "checks": [asdict(c) for c in checks]}

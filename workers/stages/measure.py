@@ -68,8 +68,8 @@ def require_checks(directory: Path) -> None:
     failed = [f"{check['check']} ({check['proposal']})" for check in found["checks"] if not check["passed"]]
     if failed:
         raise UserError(
-            f"verifier: {found['verifier']} does not follow the target's law at temperature {found['temperature']:g}, so nothing "
-            f"is measured with it; failed: {', '.join(failed)}; see {path}"
+            f"verifier: {found['verifier']} does not follow the target's law at temperature {found['temperature']:g}, so "
+            f"nothing is measured with it; failed: {', '.join(failed)}; see {path}"
         )
 
 

@@ -50,8 +50,8 @@ class Verifier(Protocol):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Tokens int64 [L, hedge.size] (-1 where absent) and their untempered stale probabilities fp32 [L, hedge.size].
 
-        noise: None at T=0. The probabilities may be a statistic of the position instead, where the choice of what to draft
-        must not depend on the tokens drawn (rejection sampling).
+        noise: None at T=0. The probabilities may be a statistic of the position instead, where the choice of what to
+        draft must not depend on the tokens drawn (rejection sampling).
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Whether a rejection verifier follows the target's law on live states (SPOT, section B.4), and how often drafts survive.
+"""Whether a rejection verifier follows the target's law on live states (SPOT, section B.4), and theory of acceptance.
 
 Every check is a `Check`: one row, for the warehouse.
 """
@@ -29,8 +29,8 @@ ACCEPTANCE_TOLERANCE = 0.002  # of the paper
 
 @dataclass(frozen=True)
 class LiveState:
-    """A state the target has gone through: state int64 [L] and the position it commits next, its own logits and the stale
-    ones fp32 [L, V], the mask id at -inf."""
+    """A state the target has gone through: state int64 [L] and the position it commits next, its own logits and the
+    stale ones fp32 [L, V], the mask id at -inf."""
 
     state: np.ndarray
     position: int
@@ -40,8 +40,11 @@ class LiveState:
 
 @dataclass(frozen=True)
 class Check:
-    """One check over `states` live states. statistic: chi-square summed over the states, with dof and p_value, or, for the
-    acceptance identity, the largest difference between measured and theoretical acceptance. proposal: how it was made."""
+    """One check over `states` live states, `draws` at each.
+
+    statistic: chi-square summed over the states, with dof and p_value, or, for the acceptance identity, the largest
+    difference between measured and theoretical acceptance. proposal: how the drafts were made.
+    """
 
     check: str
     proposal: str
@@ -70,7 +73,10 @@ def gumbel_agreement(p: Tensor, q: Tensor) -> float:
 
 
 def chi_square(counts: np.ndarray, law: np.ndarray) -> tuple[float, int]:
-    """Statistic and degrees of freedom of counts [N] against a law [N], rare cells pooled; IMPOSSIBLE if that occurred."""
+    """Statistic and degrees of freedom of counts [N] against a law [N], rare cells pooled.
+
+    The statistic is IMPOSSIBLE if something of probability zero occurred.
+    """
     if counts[law <= 0].any():
         return IMPOSSIBLE, 1
     expected = law / law.sum() * counts.sum()
@@ -101,7 +107,7 @@ def proposals(live: LiveState) -> Iterator[tuple[str, Tensor]]:
 
 
 def check_rule(states: Sequence[LiveState], temperature: float, draws: int, seed: int) -> list[Check]:
-    """Accept-residual at the position each state commits, against the target's law there: its draws, and its acceptance."""
+    """Accept-residual at the position each state commits: its draws against the target's law, and its acceptance."""
     random = np.random.default_rng(seed)
     found: dict[str, list[tuple[float, int]]] = {}
     gaps: dict[str, list[float]] = {}

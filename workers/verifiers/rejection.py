@@ -23,10 +23,10 @@ class Rejection:
 
     One token is drawn per masked position and round, so that a draft proposes "if position s commits next, then v[s]";
     the position itself is a function of the state. A wrong position has target mass zero and is rejected, a right one
-    accepted by equation 13 of SPOT. On a chain this is the paper's rule. With `trees`, the branches share v and differ in
-    positions only (PT-RS): at most one child fits the position that commits, and its token is a fresh draw whatever path
-    led there, provided that which states are drafted does not depend on v. Hence `hypotheses` gives drafters the largest
-    stale probability of each position instead of the stale probability of v.
+    accepted by equation 13 of SPOT. On a chain this is the paper's rule. With `trees`, the branches share v and differ
+    in positions only (PT-RS): at most one child fits the position that commits, and its token is a fresh draw whatever
+    path led there, provided that which states are drafted does not depend on v. Hence `hypotheses` gives drafters the
+    largest stale probability of each position instead of the stale probability of v.
     """
 
     def __init__(self, name: str, trees: bool):
