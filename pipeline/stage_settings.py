@@ -58,6 +58,7 @@ class Train(Section):
     top: Annotated[int, Field(ge=1, le=32)] = 32
     d_max: Annotated[int, Field(ge=0)] = 7
     epochs: Positive = 10
+    optimizer: Literal["adam", "muon"] = "adam"
     lr: Annotated[float, Field(gt=0)] = 3e-4
     batch: Positive = 256
     prefixes: Positive = 4

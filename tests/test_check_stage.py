@@ -66,3 +66,12 @@ def test_live_states_are_the_targets_own(target):  # noqa: F811
             assert after.state[before.position] == before.logits[before.position].argmax()
             assert torch.equal(after.stale, before.logits)
     assert all(live.state[live.position] == target.mask_id for live in found)
+
+
+def test_the_least_certain_states_are_checked(target):  # noqa: F811
+    def doubt(live) -> float:
+        return torch.special.entr(torch.softmax(live.logits[live.position], dim=-1)).sum().item()
+
+    prompts = [[5, 9, 2, 30, 7], [8, 8, 1, 90, 41]]
+    everything, few = (live_states(target, prompts, 16, count) for count in (10**9, 4))
+    assert sorted(map(doubt, few)) == sorted(map(doubt, everything))[-4:]

@@ -20,11 +20,13 @@ from workers.decoding.noise import GumbelNoise
 from workers.decoding.records import DecodeSettings
 from workers.drafters import TargetInfo, make_drafter
 from workers.drafters.features import TOP
+from workers.drafters.order_model import OrderModel, OrderModelConfig
 from workers.errors import UserError
 from workers.stages import run_stage
 from workers.stages.calibrate_floor import choose
 from workers.stages.collect import SCHEMA, record_batch
 from workers.stages.examples import draw_depths, read_shards, split_samples
+from workers.stages.train import make_optimizers
 from workers.stages.trajectories import Prompt, group
 from workers.stages.versions import STAGE_VERSIONS
 from workers.targets.tokenizer import train_tokenizer
@@ -158,6 +160,15 @@ def test_training_learns_an_order_that_stale_confidence_does_not_know(trained):
     assert curve[-1]["held_out_loss"] < 0.3 * curve[0]["held_out_loss"]
     assert summary["accuracy"] > 0.95 and summary["baseline"] < 0.5
     assert len(curve[-1]["accuracy_by_depth"]) == len(curve[-1]["baseline_by_depth"]) == TRAINING["d_max"] + 1
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
+def test_every_parameter_belongs_to_exactly_one_optimizer(optimizer):
+    model = OrderModel(OrderModelConfig(layers=2, width=16, heads=2))
+    optimizers = make_optimizers(model, {"optimizer": optimizer, "lr": 1e-3})
+    assert len(optimizers) == (2 if optimizer == "muon" else 1)
+    owned = [id(p) for each in optimizers for group in each.param_groups for p in group["params"]]
+    assert sorted(owned) == sorted(map(id, model.parameters()))
 
 
 def test_training_depends_on_seed_and_data_alone_not_on_the_order_of_shards(trained, tmp_path):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import heapq
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -31,22 +32,23 @@ DRAFTERS = {"rejection": Chain(), "pt-rejection": ConfidenceTree()}
 def live_states(
     target: Target, prompts: Sequence[Sequence[int]], generation_length: int, count: int
 ) -> list[LiveState]:
-    """About `count` states, evenly spread over draft-free trajectories, each with the logits of the forward before."""
-    every = max(1, len(prompts) * generation_length // count)
-    found: list[LiveState] = []
+    """The `count` states of draft-free trajectories whose next token is the least certain, in order, each with the logits
+    of the forward before. Where the next token is certain, any verifier would pass."""
+    found: list[tuple[float, int, LiveState]] = []
     before: dict[int, tuple[int, torch.Tensor]] = {}
-    seen = 0
-    for step in decode_batch(target, prompts, generation_length):
+    for number, step in enumerate(decode_batch(target, prompts, generation_length)):
         for row in map(int, step.active.nonzero()[0]):
             block, stale = before.get(row, (-1, step.logits[row]))
+            logits, position = step.logits[row].clone(), int(step.position[row])
+            before[row] = (step.block, logits)
             # A block's first state has no stale conditionals, its last one nothing worth drafting.
             if block == step.block and step.masked[row].sum() > 1:
-                if seen % every == every // 2:
-                    position = int(step.position[row])
-                    found.append(LiveState(step.states[row], position, step.logits[row].clone(), stale))
-                seen += 1
-            before[row] = (step.block, step.logits[row].clone())
-    return found
+                entropy = float(torch.special.entr(torch.softmax(logits[position], dim=-1)).sum())
+                live = LiveState(step.states[row], position, logits, stale)
+                heapq.heappush(found, (entropy, number * len(prompts) + row, live))
+                if len(found) > count:
+                    heapq.heappop(found)
+    return [live for _, _, live in sorted(found, key=lambda entry: entry[1])]
 
 
 @torch.inference_mode()

@@ -24,6 +24,7 @@ DEFAULTS = {
     "root_layers": 0,
     "d_max": 7,
     "epochs": 10,
+    "optimizer": "adam",
     "lr": 3e-4,
     "batch": 256,
     "prefixes": 4,
@@ -32,6 +33,18 @@ DEFAULTS = {
     "held_out_examples": 20000,
     "seed": 0,
 }
+MUON_LR = 10.0  # its learning rate, as a multiple of Adam's
+
+
+def make_optimizers(model: OrderModel, params: dict[str, Any]) -> list[torch.optim.Optimizer]:
+    """Adam, as in the paper; with `optimizer` "muon" the matrices of the encoder layers go to Muon, which takes far fewer
+    examples to the same accuracy (K. Jordan et al., 2024), and the rest stays with Adam."""
+    layers = [p for p in model.layers.parameters() if p.ndim == 2] if params["optimizer"] == "muon" else []
+    others = [p for p in model.parameters() if not any(p is matrix for matrix in layers)]
+    optimizers: list[torch.optim.Optimizer] = [torch.optim.Adam(others, lr=params["lr"])]
+    if layers:
+        optimizers.append(torch.optim.Muon(layers, lr=MUON_LR * params["lr"], momentum=0.95, weight_decay=0.0))
+    return optimizers
 
 
 def batches(
@@ -93,7 +106,8 @@ def run(params: dict[str, Any], inputs: Inputs, out: Path, session: StageSession
         torch.manual_seed(params["seed"])
         shape = {key: params[key] for key in ("layers", "width", "heads", "top", "root_layers")}
         model = OrderModel(OrderModelConfig(**shape)).to(session.device)
-    optimizer = torch.optim.Adam(model.parameters(), lr=params["lr"])
+    optimizers = make_optimizers(model, params)
+    groups = [(group, group["lr"]) for optimizer in optimizers for group in optimizer.param_groups]
 
     rng = np.random.default_rng([params["seed"], 2])
     started = time.perf_counter()
@@ -103,14 +117,15 @@ def run(params: dict[str, Any], inputs: Inputs, out: Path, session: StageSession
         total = seen = 0.0
         for batch in batches(data, train_states, params, params["examples_per_epoch"], rng):
             progress = (epoch - 1 + min(seen / per_epoch, 1.0)) / params["epochs"]
-            for group in optimizer.param_groups:
-                group["lr"] = params["lr"] * 0.5 * (1 + math.cos(math.pi * progress))
+            for group, highest in groups:
+                group["lr"] = highest * 0.5 * (1 + math.cos(math.pi * progress))
             label = torch.from_numpy(batch.label).to(session.device)
             losses = -model(batch.roots, batch.taken).gather(-1, label[..., None])
             losses.mean().backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
+            for optimizer in optimizers:
+                optimizer.step()
+                optimizer.zero_grad(set_to_none=True)
             total += float(losses.detach().sum())
             seen += losses.numel()
         curve.append({"epoch": epoch, "loss": total / seen, **assess(model, held)})
