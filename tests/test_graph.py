@@ -172,6 +172,7 @@ def test_every_stage_setting_counts(kind: str, section: str, model: type) -> Non
         "heads": 1,
         "top": 8,
         "accumulation": "none",
+        "optimizer": "muon",
         "lr": 0.5,
         "held_out": 0.5,
         "grid": "[0, 0.2]",
