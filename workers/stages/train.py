@@ -37,13 +37,14 @@ MUON_LR = 10.0  # its learning rate, as a multiple of Adam's
 
 
 def make_optimizers(model: OrderModel, params: dict[str, Any]) -> list[torch.optim.Optimizer]:
-    """Adam, as in the paper; with `optimizer` "muon" the matrices of the encoder layers go to Muon, which takes far fewer
-    examples to the same accuracy (K. Jordan et al., 2024), and the rest stays with Adam."""
-    layers = [p for p in model.layers.parameters() if p.ndim == 2] if params["optimizer"] == "muon" else []
-    others = [p for p in model.parameters() if not any(p is matrix for matrix in layers)]
+    """Adam, as in the paper; with `optimizer` "muon" the feature embedding and the matrices of the encoder layers go to
+    Muon, which takes far fewer examples to the same accuracy (K. Jordan et al., 2024), and the rest stays with Adam."""
+    inner = [model.embed.weight, *(p for p in model.layers.parameters() if p.ndim == 2)]
+    matrices = inner if params["optimizer"] == "muon" else []
+    others = [p for p in model.parameters() if not any(p is matrix for matrix in matrices)]
     optimizers: list[torch.optim.Optimizer] = [torch.optim.Adam(others, lr=params["lr"])]
-    if layers:
-        optimizers.append(torch.optim.Muon(layers, lr=MUON_LR * params["lr"], momentum=0.95, weight_decay=0.0))
+    if matrices:
+        optimizers.append(torch.optim.Muon(matrices, lr=MUON_LR * params["lr"], momentum=0.95, weight_decay=0.0))
     return optimizers
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 STAGE_VERSIONS: dict[str, int] = {
     "pretrain": 1,
     "collect": 1,
-    "train": 1,
+    "train": 2,
     "calibrate-spiffy": 1,
     "calibrate-floor": 1,
     "check-rejection": 1,
