@@ -95,6 +95,9 @@ def prepare_home(home: Path) -> None:
         shutil.rmtree(leftover, ignore_errors=True)
     for leftover in (home / "progress").iterdir():
         leftover.unlink(missing_ok=True)
+    for journal in (home / "journal").glob("*.jsonl"):
+        if (home / "records" / f"{journal.stem}.parquet").exists():  # the driver was killed between the two
+            journal.unlink(missing_ok=True)
 
 
 def check_writable(home: Path) -> None:

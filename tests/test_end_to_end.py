@@ -110,6 +110,8 @@ def smoke(tmp_path_factory: pytest.TempPathFactory) -> History:
     process.kill()
     process.wait()
     psutil.wait_procs(family, timeout=60)
+    recorded = next(home.glob("records/*-0.parquet"))  # as if the kill had come right after its record
+    (home / "journal" / f"{recorded.stem}.jsonl").touch()
     [killed] = read_status(home)
 
     process = start(home)
