@@ -103,8 +103,13 @@ class TimeLeft:
     def seconds(
         self, waiting: Iterable[tuple[str, ...]], running: Iterable[tuple[tuple[str, ...], float]], workers: int
     ) -> float | None:
-        """`waiting`: class of each node to come; `running`: class and seconds so far. None while nothing has ended."""
-        if not self._seen:
+        """`waiting`: class of each node to come; `running`: class and seconds so far.
+
+        None while most nodes are of a kind of which none has ended: nothing would be known of them.
+        """
+        waiting, running = list(waiting), list(running)
+        groups = [*waiting, *(group for group, _ in running)]
+        if sum(bool(self._of_kind(group[0])) for group in groups) < len(groups) / 2 or not self._seen:
             return None
         left = sum(self._expected(group) for group in waiting)
         left += sum(max(self._expected(group) - so_far, 0.0) for group, so_far in running)
