@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from pipeline import checks_data, facts, grid
+from pipeline.drafter_settings import BUILT_IN, Drafter, Oracle
 from pipeline.names import VERIFIERS, unknown
-from pipeline.settings import BUILT_IN, Drafter, Exclude, Oracle
+from pipeline.settings import Exclude
 from pipeline.yaml_source import Finding, Problem, Source, item_path
 from workers.decoding.caches import cache_problem
 

@@ -63,14 +63,6 @@ def _target(value: Any) -> Any:
     return {"name": value} if isinstance(value, str) else value
 
 
-def _floor(value: Any) -> float | str:
-    if value == "calibrated":
-        return value
-    if type(value) in (int, float) and 0 <= value < 1:
-        return float(value)
-    raise wrong("should be a probability from 0 up to, not including, 1, or 'calibrated'")
-
-
 def _actors(value: Any) -> int | str:
     if value == "auto" or (type(value) is int and value > 0):
         return value
@@ -83,12 +75,6 @@ def _failure_threshold(value: Any) -> int | None:
     raise wrong("should be null (siblings always go on) or a positive integer, the number of failures that stops all")
 
 
-def _hedge(value: int) -> int:
-    if value not in (1, 2, 4):
-        raise wrong("should be 1, 2 or 4")
-    return value
-
-
 def _unit(value: float) -> float:
     return value + 0.0  # -0.0 and 0.0 are one setting
 
@@ -98,7 +84,6 @@ Count = Annotated[int, Field(gt=0, le=100_000)]  # of samples; planning reads ea
 Probability = Annotated[float, Field(ge=0, le=1)]
 Temperature = Annotated[float, Field(ge=0), AfterValidator(_unit)]
 Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
-Hedge = Annotated[int, AfterValidator(_hedge)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
 
@@ -139,60 +124,6 @@ Stop = Literal["fill", "eos"]
 Layout = Literal["batch", "concat"]
 Cache = Literal["auto", "none", "prefix", "approximate-prefix", "dual"]
 CommitRule = Literal["single"]
-
-
-class Spiffy(Section):
-    """Spiffy: the calibrated draft graph, cut to the budget."""
-
-    kind: Literal["spiffy"]
-
-
-class Tree(Section):
-    """BlockSpec-style tree, best-first over the stale confidences; hedges as in SPOT where asked."""
-
-    kind: Literal["tree"]
-    hedge: Hedge = 1
-    hedge_below: Probability = 0.6
-
-
-class Chain(Section):
-    """SSD: one chain of `depth` drafts in confidence order."""
-
-    kind: Literal["chain"]
-    depth: Positive = 4
-
-
-class Spot(Section):
-    """SPOT: `hedge` token hypotheses where the stale top-1 probability is below `hedge_below`, order model at
-    temperature `tau`, drafts under the mass `floor` cut; `shape: chain` follows the best branch only."""
-
-    kind: Literal["spot"]
-    hedge: Hedge = 2
-    hedge_below: Probability = 0.6
-    tau: Annotated[float, Field(gt=0)] = 1.0
-    floor: Annotated[float | str, PlainValidator(_floor)] = 0.0
-    shape: Literal["tree", "chain"] = "tree"
-
-
-class Oracle(Section):
-    """Peeks at the target's own continuation: a ceiling, not a method."""
-
-    kind: Literal["oracle-position", "oracle-token", "oracle-joint"]
-
-
-Drafter = Annotated[Chain | Oracle | Spot | Spiffy | Tree, Field(discriminator="kind")]
-
-
-# What a built-in name means without options.
-BUILT_IN = {
-    "spot": Spot(kind="spot"),
-    "spiffy": Spiffy(kind="spiffy"),
-    "chain": Chain(kind="chain"),
-    "tree": Tree(kind="tree"),
-    "oracle-position": Oracle(kind="oracle-position"),
-    "oracle-token": Oracle(kind="oracle-token"),
-    "oracle-joint": Oracle(kind="oracle-joint"),
-}
 
 
 class Exclude(Section):

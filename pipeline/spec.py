@@ -10,15 +10,14 @@ from typing import Any
 from pydantic import PrivateAttr, ValidationError
 
 from pipeline import checks
+from pipeline.drafter_settings import BUILT_IN, Drafter
 from pipeline.names import nearest
 from pipeline.settings import (
-    BUILT_IN,
     Cache,
     CommitRule,
     Control,
     Count,
     Data,
-    Drafter,
     Exclude,
     Execution,
     Label,
