@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from pipeline import checks_data, facts, grid
-from pipeline.drafter_settings import BUILT_IN, Drafter, Oracle
+from pipeline.drafter_settings import BUILT_IN, MADE_ON, STAGE_OPTIONS, Drafter, Oracle
 from pipeline.names import VERIFIERS, unknown
-from pipeline.settings import Exclude
+from pipeline.settings import Exclude, TargetRef
 from pipeline.yaml_source import Finding, Problem, Source, item_path
 from workers.decoding.caches import cache_problem
 
@@ -46,15 +46,56 @@ def _check_lengths(spec: Spec, source: Source) -> Iterator[Finding]:
     for target in spec.target:
         if target.checkpoint is not None and facts.checkpoint_problem(target):
             continue
-        own = facts.BLOCK_LENGTHS.get(target.name) if target.checkpoint is None else None
         for index, length in enumerate(spec.block_length):
-            if own and length != own:
-                yield item_path(source, "block_length", index), f"'{target.name}' has block length {own}, got {length}"
+            if problem := _block_length_problem(target, length):
+                yield item_path(source, "block_length", index), problem
         limit = facts.max_positions(target)
         for index, length in enumerate(spec.generation_length):
             if limit is not None and length >= limit:
                 message = f"'{target.name}' has a context of {limit} positions, prompt included; got {length}"
                 yield item_path(source, "generation_length", index), message
+
+
+def _block_length_problem(target: TargetRef, length: int) -> str | None:
+    known = facts.BLOCK_LENGTHS.get(target.name) if target.checkpoint is None else None
+    if known and length not in known:
+        return f"'{target.name}' decodes at block length {' or '.join(map(str, known))}, got {length}"
+    return None
+
+
+def _check_origins(spec: Spec, source: Source) -> Iterator[Finding]:
+    """Where the artifacts of a drafter come from, if not from the target it drafts for."""
+    named = {target.name: target for target in spec.target}
+    for label, options in spec.drafters.items():
+        for name in MADE_ON:
+            place, path = getattr(options, name, None), ("drafters", label, name)
+            if place is None:
+                continue
+            target = spec.target_of(place)
+            if target.checkpoint is None and target.name not in facts.PACKAGED:
+                known = dict.fromkeys((*named, *facts.PACKAGED))
+                hint = "; a target of your own is {checkpoint: DIRECTORY, name: LABEL}"
+                yield path, unknown("target", target.name, known) + hint
+            elif named.setdefault(target.name, target) != target:
+                yield (*path, "name"), f"another target is called '{target.name}'; choose another label"
+            elif target.checkpoint is not None and (problem := facts.checkpoint_problem(target)):
+                yield (*path, "checkpoint"), problem
+            elif place.block_length and (problem := _block_length_problem(target, place.block_length)):
+                yield (*path, "block_length"), problem
+        given = getattr(options, "order_model", None)
+        if given is not None and (problem := facts.order_model_problem(given)):
+            yield ("drafters", label, "order_model"), problem
+
+
+def _check_heads(spec: Spec, source: Source) -> Iterator[Finding]:
+    settings = {("stages", "train"): spec.stages.train}
+    for label, options in spec.drafters.items():
+        if getattr(options, "train", None) is not None:
+            settings["drafters", label, "train"] = spec.stages_of(label).train
+    for path, train in settings.items():
+        if train.width % train.heads:
+            blamed = (inner for inner in source.origins if inner in ((*path, "width"), (*path, "heads")))
+            yield next(blamed, path), f"width {train.width} is not a multiple of heads {train.heads}"
 
 
 def _check_drafters(spec: Spec, source: Source) -> Iterator[Finding]:
@@ -77,7 +118,9 @@ def _check_methods_differ(spec: Spec, source: Source) -> Iterator[Finding]:
     seen: dict[str, str] = {}
     for index, label in enumerate(spec.drafter):
         if label in spec.drafters or label in BUILT_IN:
-            settings = spec.drafter_settings(label).model_dump_json()
+            options, stages = spec.drafter_settings(label), spec.stages_of(label)
+            made = {name: getattr(stages, name) for name in STAGE_OPTIONS if hasattr(options, name)}
+            settings = f"{options.model_dump_json(exclude=set(STAGE_OPTIONS))} {made}"
             if settings in seen:
                 yield item_path(source, "drafter", index), f"'{label}' is the same drafter as '{seen[settings]}'"
             seen[settings] = label
@@ -142,14 +185,16 @@ def _verifier_problem(drafter: Drafter, verifier: str) -> str | None:
 
 _CHECKS: tuple[tuple[frozenset[str], Callable[[Spec, Source], Iterator[Finding]]], ...] = (
     (frozenset({"task", "allow_code_execution"}), checks_data.check_permission),
-    (frozenset({"data", "task", "stages"}), checks_data.check_names),
+    (frozenset({"data", "task", "stages", "drafters"}), checks_data.check_names),
     (frozenset({"data", "task", "samples"}), checks_data.check_samples),
-    (frozenset({"data", "task", "samples", "stages"}), checks_data.check_prompts),
+    (frozenset({"data", "task", "samples", "stages", "drafters"}), checks_data.check_prompts),
     (frozenset({"target"}), _check_targets),
     (frozenset({"target", "block_length", "generation_length"}), _check_lengths),
     (frozenset({"drafter"}), _check_drafters),
     (frozenset({"drafters"}), _check_labels),
-    (frozenset({"drafter", "drafters"}), _check_methods_differ),
+    (frozenset({"drafters", "target"}), _check_origins),
+    (frozenset({"drafters", "stages"}), _check_heads),
+    (frozenset({"drafter", "drafters", "stages"}), _check_methods_differ),
     (frozenset({"verifier"}), _check_verifiers),
     (frozenset({"drafter", "budget"}), _check_budget),
     (frozenset({"drafter", "control"}), _check_control),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipeline import facts
 from pipeline.mixture import STAGE_SPLITS, member, shares
@@ -32,11 +32,11 @@ def check_names(spec: Spec, source: Source) -> Iterator[Finding]:
             hint = "; a pool has no scorer" if task in pools else ""
             yield item_path(source, "task", index), unknown("task", task, tasks) + hint
     used = set(spec.task) - {*facts.generated_tasks()}
-    for stage, usual in STAGE_SPLITS.items():
-        seen: set[tuple[str, str]] = set()
-        for entry in getattr(spec.stages, stage).task:
+    for stage, settings, place in _stages(spec):
+        usual, seen = STAGE_SPLITS[stage], set[tuple[str, str]]()
+        for entry in settings.task:
             name, split = member(entry, usual)
-            path = _entry_path(source, stage, entry)
+            path = _entry_path(source, place, entry)
             if name not in facts.generated_tasks():
                 used.add(name)
             if name not in tasks and name not in pools:
@@ -82,10 +82,9 @@ def check_samples(spec: Spec, source: Source) -> Iterator[Finding]:
 def check_prompts(spec: Spec, source: Source) -> Iterator[Finding]:
     """The prompts of the stages: enough of them, and none that is evaluated."""
     evaluated: set[str] | None = None
-    for stage, split in STAGE_SPLITS.items():
-        settings = getattr(spec.stages, stage)
-        for entry, pool in shares(settings.task, split, 0, settings.prompts).items():
-            name, path = pool["task"], _entry_path(source, stage, entry)
+    for stage, settings, place in _stages(spec):
+        for entry, pool in shares(settings.task, STAGE_SPLITS[stage], 0, settings.prompts).items():
+            name, path = pool["task"], _entry_path(source, place, entry)
             if name in facts.generated_tasks() or not facts.has_split(name, pool["split"], spec.data):
                 continue  # endless, and disjoint from its test split by construction; or reported by check_names
             try:
@@ -130,10 +129,21 @@ def _data_path(source: Source, name: str, otherwise: KeyPath) -> KeyPath:
     return ("data", name) if source.contains(("data", name)) else otherwise
 
 
-def _entry_path(source: Source, stage: str, entry: str) -> KeyPath:
+def _stages(spec: Spec) -> Iterator[tuple[str, Any, KeyPath]]:
+    """The settings of every stage that reads prompts, and where they are: the spec's, then those of single drafters."""
+    for stage in STAGE_SPLITS:
+        yield stage, getattr(spec.stages, stage), ("stages", stage)
+        for label, options in spec.drafters.items():
+            if getattr(options, stage, None) is not None:
+                yield stage, getattr(spec.stages_of(label), stage), ("drafters", label, stage)
+
+
+def _entry_path(source: Source, place: KeyPath, entry: str) -> KeyPath:
     """Where a stage names a task: the key of a mapping, the item of a list, or the one value."""
-    path = ("stages", stage, "task")
+    path = (*place, "task")
     if source.contains((*path, entry)):
         return (*path, entry)
-    items = (source.data.get("stages") or {}).get(stage, {}).get("task")
+    items: Any = source.data
+    for part in path:
+        items = items.get(part) if isinstance(items, dict) else None
     return (*path, items.index(entry)) if isinstance(items, list) and entry in items else path

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, PlainValidator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, model_validator
 
-from pipeline.settings import Positive, Probability, Section, wrong
+from pipeline.settings import Positive, Probability, Section, TargetRef, as_target, wrong
+from pipeline.stage_settings import CalibrateFloor, CalibrateSpiffy, Collect, Train
 
 
 def _floor(value: Any) -> float | str:
@@ -26,10 +27,23 @@ def _hedge(value: int) -> int:
 Hedge = Annotated[int, AfterValidator(_hedge)]
 
 
+class MadeOn(TargetRef):
+    """The target that an artifact is made on: one of the spec by its name, a packaged one, or a directory. It decodes
+    at `block_length` there, by default at that of the runs that use the artifact."""
+
+    block_length: Positive | None = None
+
+
+Elsewhere = Annotated[MadeOn, BeforeValidator(as_target)]
+
+
 class Spiffy(Section):
-    """Spiffy: the calibrated draft graph, cut to the budget."""
+    """Spiffy: the calibrated draft graph, cut to the budget. `calibrate_spiffy` replaces settings of the stage of that
+    name for this drafter alone; `calibrated_on` takes the graph of another target."""
 
     kind: Literal["spiffy"]
+    calibrate_spiffy: CalibrateSpiffy | None = None
+    calibrated_on: Elsewhere | None = None
 
 
 class Tree(Section):
@@ -49,7 +63,11 @@ class Chain(Section):
 
 class Spot(Section):
     """SPOT: `hedge` token hypotheses where the stale top-1 probability is below `hedge_below`, order model at
-    temperature `tau`, drafts under the mass `floor` cut; `shape: chain` follows the best branch only."""
+    temperature `tau`, drafts under the mass `floor` cut; `shape: chain` follows the best branch only.
+
+    `collect`, `train` and `calibrate_floor` replace settings of the stages of these names for this drafter alone;
+    `trained_on` takes the order model of another target, `order_model` one from a directory, `calibrated_on` the floor of
+    another target."""
 
     kind: Literal["spot"]
     hedge: Hedge = 2
@@ -57,6 +75,20 @@ class Spot(Section):
     tau: Annotated[float, Field(gt=0)] = 1.0
     floor: Annotated[float | str, PlainValidator(_floor)] = 0.0
     shape: Literal["tree", "chain"] = "tree"
+    collect: Collect | None = None
+    train: Train | None = None
+    calibrate_floor: CalibrateFloor | None = None
+    trained_on: Elsewhere | None = None
+    calibrated_on: Elsewhere | None = None
+    order_model: str | None = None
+
+    @model_validator(mode="after")
+    def _one_order_model(self) -> Spot:
+        if self.order_model is not None:
+            for name in ("trained_on", "train", "collect"):
+                if getattr(self, name) is not None:
+                    raise wrong(f"order_model is trained already, so {name} has no meaning beside it")
+        return self
 
 
 class Oracle(Section):
@@ -67,6 +99,10 @@ class Oracle(Section):
 
 Drafter = Annotated[Chain | Oracle | Spot | Spiffy | Tree, Field(discriminator="kind")]
 
+
+# Options of a drafter that say how and where its artifacts are made.
+STAGE_OPTIONS = ("collect", "train", "calibrate_floor", "calibrate_spiffy")
+MADE_ON = ("trained_on", "calibrated_on")
 
 # What a built-in name means without options.
 BUILT_IN = {

@@ -5,9 +5,11 @@ Reads files only; imports no model code.
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import json
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from pipeline.settings import TargetRef
@@ -17,8 +19,9 @@ from workers.targets.digest import PACKAGED, target_digest, target_directory, to
 from workers.targets.families import family_of
 from workers.tasks import BENCHMARKS, POOLS, TASKS, Data, Sample, get_task, samples_digest
 
-# The block length a packaged target was trained with.
-BLOCK_LENGTHS = {"tiny-sdar": 32}
+# The block lengths at which a packaged target answers as well as at the one it was trained with.
+BLOCK_LENGTHS = {"tiny-sdar": (16, 32)}
+ORDER_MODEL = ("order_model.json", "order_model.safetensors")
 
 
 class Facts:
@@ -27,6 +30,7 @@ class Facts:
     def __init__(self) -> None:
         self.target_digest = cache(_target_digest)
         self.samples_digest = cache(_samples_digest)
+        self.order_model_digest = cache(_order_model_digest)
 
     def has_weights(self, target: TargetRef) -> bool:
         """False only for a packaged target whose weights have not been built."""
@@ -133,6 +137,19 @@ def stage_version(kind: str) -> int:
 
 def _target_digest(target: TargetRef) -> str:
     return target_digest(target.reference)
+
+
+def order_model_problem(directory: str) -> str | None:
+    """Why a directory holds no order model, None if it does as far as its files tell."""
+    lost = [name for name in ORDER_MODEL if not (Path(directory) / name).is_file()]
+    return f"{directory}: there is no {lost[0]}; the train stage writes one" if lost else None
+
+
+def _order_model_digest(directory: str) -> str:
+    digest = hashlib.sha256()
+    for name in ORDER_MODEL:
+        digest.update(hashlib.sha256((Path(directory) / name).read_bytes()).digest())
+    return digest.hexdigest()
 
 
 def _samples_digest(task: str, split: str, first: int, count: int, data: str | None = None) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
+from pipeline.drafter_settings import MADE_ON, STAGE_OPTIONS, MadeOn
 from pipeline.facts import Facts, executes_code, generated_tasks, stage_version
 from pipeline.grid import Run, expand
 from pipeline.mixture import STAGE_SPLITS, deal
@@ -119,19 +120,20 @@ class _Builder:
         self.samples = limit if self.limited else spec.samples
         self.targets = {target.name: target for target in spec.target}
         self.nodes: dict[str, Node] = {}
-        self.train = cache(self._train)
+        self.order_model = cache(self._order_model)
 
     def evaluate(self, run: Run) -> str:
         cell, target = run.cell, self.targets[run.cell.target]
         inputs: dict[str, Any] = {}
+        given: dict[str, str] = {}
         if cell.drafter == "spot":
-            inputs["order_model"] = self.train(target, cell.block_length)
+            inputs, given = self.order_model(target, cell.block_length, cell.method)
             if cell.floor == "calibrated":
-                inputs["floor"] = self.calibrate_floor(target, cell.block_length, cell.method)
+                inputs = {**inputs, "floor": self.calibrate_floor(target, cell.block_length, cell.method)}
         elif cell.drafter == "spiffy":
-            inputs["spiffy"] = self.calibrate_spiffy(target, cell.block_length)
+            inputs["spiffy"] = self.calibrate_spiffy(target, cell.block_length, cell.method)
         if cell.verifier in LAW_ONLY:
-            inputs["check"] = self.check_rejection(target, cell.block_length, cell.verifier, cell.temperature)
+            inputs = {**inputs, "check": self.check_rejection(target, cell.block_length, cell.verifier, cell.temperature)}
         settings = {key: value for key, value in cell.columns.items() if key not in ("target", "method")}
         params = {
             **settings,
@@ -150,6 +152,7 @@ class _Builder:
             inputs,
             target,
             pools,
+            given=given,
             cell=cell.columns,
             seed=run.seed,
             timing_sensitive=True,
@@ -163,33 +166,42 @@ class _Builder:
         stream = [{"task": task, "split": "train", "first": 0, "count": 100} for task in generated_tasks()]
         return self._add("pretrain", f"pretrain/{target.name}", params, {}, pools=stream)
 
-    def collect(self, target: TargetRef, block_length: int, shard: int) -> str:
-        stage = self.spec.stages.collect
+    def collect(self, target: TargetRef, block_length: int, method: str, shard: int) -> str:
+        stage = self.spec.stages_of(method).collect
         start = shard * stage.shard_prompts
         pools = deal(stage.task, STAGE_SPLITS["collect"], start, min(start + stage.shard_prompts, stage.prompts))
         params = {**_fields(stage, {"task", "prompts", "shard_prompts"}), "block_length": block_length, "pools": pools}
-        label = self._stage_label("collect", target, block_length)
+        label = self._stage_label("collect", target, block_length, method, "collect")
         read = any(pool["task"] not in generated_tasks() for pool in pools)
         compared = evaluated_samples(self.spec) if read else []
         return self._add("collect", f"{label}/shard-{shard}", params, {}, target, pools, compared)
 
-    def _train(self, target: TargetRef, block_length: int) -> str:
-        collect = self.spec.stages.collect
-        shards = [
-            self.collect(target, block_length, shard) for shard in range(-(-collect.prompts // collect.shard_prompts))
-        ]
-        params = _fields(self.spec.stages.train)
-        return self._add("train", self._stage_label("train", target, block_length), params, {"shards": shards})
+    def _order_model(
+        self, target: TargetRef, block_length: int, method: str
+    ) -> tuple[dict[str, Any], dict[str, str]]:
+        """Inputs and given files: the node that trains the order model of a method, or the directory that it is in."""
+        options = self.spec.drafter_settings(method)
+        if options.order_model is not None:
+            return {}, {"order_model": options.order_model}
+        target, block_length = self._made_on(target, block_length, options.trained_on)
+        stages = self.spec.stages_of(method)
+        count = -(-stages.collect.prompts // stages.collect.shard_prompts)
+        shards = [self.collect(target, block_length, method, shard) for shard in range(count)]
+        label = self._stage_label("train", target, block_length, method, "collect", "train")
+        return {"order_model": self._add("train", label, _fields(stages.train), {"shards": shards})}, {}
 
-    def calibrate_spiffy(self, target: TargetRef, block_length: int) -> str:
-        stage = self.spec.stages.calibrate_spiffy
+    def calibrate_spiffy(self, target: TargetRef, block_length: int, method: str) -> str:
+        stage, options = self.spec.stages_of(method).calibrate_spiffy, self.spec.drafter_settings(method)
+        target, block_length = self._made_on(target, block_length, options.calibrated_on)
         pools = deal(stage.task, STAGE_SPLITS["calibrate_spiffy"], 0, stage.prompts)
         params = {**_fields(stage, {"task", "prompts"}), "block_length": block_length, "pools": pools}
-        label = self._stage_label("calibrate-spiffy", target, block_length)
+        label = self._stage_label("calibrate-spiffy", target, block_length, method, "calibrate_spiffy")
         return self._add("calibrate-spiffy", label, params, {}, target, pools)
 
     def calibrate_floor(self, target: TargetRef, block_length: int, method: str) -> str:
-        stage = self.spec.stages.calibrate_floor
+        stage, options = self.spec.stages_of(method).calibrate_floor, self.spec.drafter_settings(method)
+        inputs, given = self.order_model(target, block_length, method)
+        target, block_length = self._made_on(target, block_length, options.calibrated_on)
         pools = deal(stage.task, STAGE_SPLITS["calibrate_floor"], 0, stage.prompts)
         params = {
             **_fields(stage, {"task", "prompts"}),
@@ -198,9 +210,8 @@ class _Builder:
             "drafter_options": _options(self.spec, method),
         }
         label = f"{self._stage_label('calibrate-floor', target, block_length)}/{method}"
-        inputs = {"order_model": self.train(target, block_length)}
         measured = stage.cost == "measured"
-        return self._add("calibrate-floor", label, params, inputs, target, pools, timing_sensitive=measured)
+        return self._add("calibrate-floor", label, params, inputs, target, pools, given=given, timing_sensitive=measured)
 
     def check_rejection(self, target: TargetRef, block_length: int, verifier: str, temperature: float) -> str:
         stage = self.spec.stages.check_rejection
@@ -215,8 +226,17 @@ class _Builder:
         label = f"{self._stage_label('check-rejection', target, block_length)}/{verifier}/T{temperature:g}"
         return self._add("check-rejection", label, params, {}, target, pools)
 
-    def _stage_label(self, kind: str, target: TargetRef, block_length: int) -> str:
-        return f"{kind}/{target.name}" + (f"/b{block_length}" if len(self.spec.block_length) > 1 else "")
+    def _made_on(self, target: TargetRef, block_length: int, place: MadeOn | None) -> tuple[TargetRef, int]:
+        """Where an artifact is made: on the target it serves, unless the drafter names another place."""
+        if place is None:
+            return target, block_length
+        return self.spec.target_of(place), place.block_length or block_length
+
+    def _stage_label(self, kind: str, target: TargetRef, block_length: int, method: str = "", *stages: str) -> str:
+        """The method is named if it has settings of its own for one of `stages`."""
+        several = self.spec.block_length != (block_length,)
+        own = method and any(getattr(self.spec.drafter_settings(method), stage, None) for stage in stages)
+        return f"{kind}/{target.name}" + f"/b{block_length}" * several + f"/{method}" * bool(own)
 
     def _add(
         self,
@@ -227,10 +247,11 @@ class _Builder:
         target: TargetRef | None = None,
         pools: Iterable[Mapping[str, Any]] = (),
         compared: Iterable[Mapping[str, Any]] = (),
+        given: Mapping[str, str] | None = None,
         **about: Any,
     ) -> str:
         """`pools` decide the output; the samples `compared` with them are only reported on, so no identity holds
-        them."""
+        them. `given`: role -> directory of the user that is read like the output of a node."""
         determinants = {"kind": kind, "version": stage_version(kind), "params": params}
         if target is not None:
             params = {**params, "target": target.reference}
@@ -246,6 +267,9 @@ class _Builder:
         determinants["samples"] = [self._samples_digest(pool, data) for pool in pools]
         if any(pool["task"] not in generated_tasks() for pool in pools):
             params = {**params, "sample_digests": determinants["samples"]}  # the worker reads the data again
+        if given:
+            params = {**params, "given": dict(given)}
+            determinants["given"] = {role: self.facts.order_model_digest(path) for role, path in given.items()}
         if about.get("limited"):
             determinants["limited"] = True
         identity = digest(determinants)
@@ -284,10 +308,9 @@ def _fields(section: Section, without: set[str] | None = None) -> dict[str, Any]
 
 
 def _options(spec: Spec, method: str) -> dict[str, Any]:
-    """Options of the drafter of a method, without its floor. Defaults are in it, so stating one changes nothing."""
-    return (
-        spec.drafter_settings(method).model_dump(mode="json", exclude={"kind", "floor"}) if method != "control" else {}
-    )
+    """What the drafter of a method drafts with, but its floor. Defaults are in it, so stating one changes nothing."""
+    elsewhere = {"kind", "floor", "order_model", *STAGE_OPTIONS, *MADE_ON}
+    return spec.drafter_settings(method).model_dump(mode="json", exclude=elsewhere) if method != "control" else {}
 
 
 _ORDER = ("pretrain", "collect", "train", "calibrate-spiffy", "calibrate-floor", "check-rejection", "evaluate")

@@ -29,11 +29,11 @@ def check_memory(spec: Spec, address: str | None = None) -> None:
     """
     if address or os.environ.get("RAY_ADDRESS"):
         return
-    parameters = {target.name: _parameters(target) for target in spec.target}
+    parameters = {target.name: _parameters(target) for target in spec.targets}
     if max(parameters.values()) * CPU_WIDTH < SMALL:
         return
     gpu = gpu_memory()
-    for target in spec.target:
+    for target in spec.targets:
         width = CPU_WIDTH if gpu is None else GPU_WIDTH
         weights = parameters[target.name] * width
         needed = weights + _cache(spec, target, width)

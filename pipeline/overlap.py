@@ -5,6 +5,7 @@ Generated tasks are left out: their splits are disjoint by construction, and all
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -23,8 +24,13 @@ def evaluated_samples(spec: Spec) -> list[dict[str, Any]]:
 def pool_overlaps(spec: Spec) -> Iterator[tuple[str, list[Overlap]]]:
     """What each pool of the collect stage shares with every benchmark that is evaluated. Raises UserError (data)."""
     evaluated = {pool["task"]: facts.samples_of(**pool, data=spec.data) for pool in evaluated_samples(spec)}
-    stage = spec.stages.collect
-    for pool in deal(stage.task, STAGE_SPLITS["collect"], 0, stage.prompts) if evaluated else ():
+    own = [spec.stages_of(label).collect for label in spec.drafter if label != "none"]
+    pools = {
+        json.dumps(pool): pool
+        for stage in (own or [spec.stages.collect])
+        for pool in deal(stage.task, STAGE_SPLITS["collect"], 0, stage.prompts)
+    }
+    for pool in pools.values() if evaluated else ():
         if pool["task"] not in facts.generated_tasks():
             name = f"{pool['task']}/{pool['split']}"
             yield name, overlaps(facts.samples_of(**pool, data=spec.data), evaluated)

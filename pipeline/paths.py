@@ -27,11 +27,12 @@ def artifact_path(home: Path, identity: str) -> Path:
 
 
 def input_paths(home: Path, node: Node) -> dict[str, Path | list[Path]]:
-    """Role -> artifact directory, or directories, that a node reads."""
-    return {
+    """Role -> artifact directory, or directories, that a node reads; what the user gives lies where it is."""
+    made = {
         role: artifact_path(home, value) if isinstance(value, str) else [artifact_path(home, each) for each in value]
         for role, value in node.inputs.items()
     }
+    return made | {role: Path(value) for role, value in node.params.get("given", {}).items()}
 
 
 def log_path(home: Path, identity: str) -> Path:

@@ -59,7 +59,7 @@ def show_item(value: Any) -> str:
     return show(value.name if isinstance(value, TargetRef) else value)
 
 
-def _target(value: Any) -> Any:
+def as_target(value: Any) -> Any:
     return {"name": value} if isinstance(value, str) else value
 
 
@@ -118,7 +118,7 @@ def _data(value: Any) -> str | dict[str, str]:
     return value
 
 
-Target = Annotated[TargetRef, BeforeValidator(_target)]
+Target = Annotated[TargetRef, BeforeValidator(as_target)]
 Data = dict[Label, Annotated[Any, PlainValidator(_data)]]
 Stop = Literal["fill", "eos"]
 Layout = Literal["batch", "concat"]

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import PrivateAttr, ValidationError
 
 from pipeline import checks
-from pipeline.drafter_settings import BUILT_IN, Drafter
+from pipeline.drafter_settings import BUILT_IN, MADE_ON, STAGE_OPTIONS, Drafter
 from pipeline.names import nearest
 from pipeline.settings import (
     Cache,
@@ -28,11 +28,12 @@ from pipeline.settings import (
     Seed,
     Stop,
     Target,
+    TargetRef,
     Temperature,
     many,
     one_or_more,
 )
-from pipeline.stage_settings import Stages
+from pipeline.stage_settings import Stages, overridden
 from pipeline.yaml_source import KeyPath, Problem, Source, SpecError, override, parse, read_source, show
 from workers.targets.digest import HUB
 
@@ -72,6 +73,26 @@ class Spec(Section):
         """The drafter and options behind a label of the grid; KeyError for the control, which has none."""
         return self.drafters[label] if label in self.drafters else BUILT_IN[label]
 
+    def stages_of(self, label: str) -> Stages:
+        """The stage settings of one method: those of the spec, with what its drafter states of its own."""
+        own = {name: getattr(self.drafter_settings(label), name, None) for name in STAGE_OPTIONS}
+        return self.stages.model_copy(
+            update={name: overridden(getattr(self.stages, name), given) for name, given in own.items() if given}
+        )
+
+    def target_of(self, place: TargetRef) -> TargetRef:
+        """The target that a drafter names as where its artifacts are made: by its name, one of the spec if it has it."""
+        own = {target.name: target for target in self.target}
+        known = place.checkpoint is None and place.name in own
+        return own[place.name] if known else TargetRef(name=place.name, checkpoint=place.checkpoint)
+
+    @property
+    def targets(self) -> list[TargetRef]:
+        """All targets that some node loads: the ones of the grid, and those that artifacts of its drafters are made on."""
+        used = [self.drafter_settings(label) for label in self.drafter if label != "none"]
+        places = [getattr(drafter, name, None) for drafter in used for name in MADE_ON]
+        return list(dict.fromkeys([*self.target, *(self.target_of(place) for place in places if place)]))
+
     @property
     def source(self) -> Source:
         """The text it was read from, with lines."""
@@ -110,14 +131,21 @@ def _validate(source: Source, overrides: Iterable[str]) -> Spec:
 
 
 def _resolve_checkpoints(source: Source) -> None:
-    """Makes the checkpoint directories of the document absolute, so that a spec works from any directory; a hub's stay."""
-    targets = source.data.get("target")
-    for index, target in enumerate(targets if isinstance(targets, list) else [targets]):
-        if isinstance(target, dict) and isinstance(target.get("checkpoint"), str):
-            if target["checkpoint"].startswith(HUB):
-                continue
-            path = ("target", index, "checkpoint") if isinstance(targets, list) else ("target", "checkpoint")
-            target["checkpoint"] = str(source.base_directory(path) / Path(target["checkpoint"]).expanduser())
+    """Makes the directories of the document absolute, so that a spec works from any directory; a hub's names stay."""
+    targets, drafters = source.data.get("target"), source.data.get("drafters")
+    several = isinstance(targets, list)
+    places: list[tuple[Any, KeyPath]] = [
+        (target, ("target", index) if several else ("target",))
+        for index, target in enumerate(targets if several else [targets])
+    ]
+    for label, options in drafters.items() if isinstance(drafters, dict) else ():
+        if isinstance(options, dict):
+            places += [(options.get(name), ("drafters", label, name)) for name in MADE_ON]
+            places.append((options, ("drafters", label)))
+    for place, path in places:
+        for key in ("checkpoint", "order_model"):
+            if isinstance(place, dict) and isinstance(place.get(key), str) and not place[key].startswith(HUB):
+                place[key] = str(source.base_directory((*path, key)) / Path(place[key]).expanduser())
 
 
 def _resolve_data(source: Source) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BeforeValidator, Field, PlainValidator, ValidationInfo, model_validator
+from pydantic import BeforeValidator, Field, PlainValidator, ValidationInfo
 
 from pipeline.settings import Count, Positive, Section, Seed, as_tuple, distinct, one_or_more, wrong
 
@@ -67,12 +67,6 @@ class Train(Section):
     held_out_examples: Positive = 20_000
     seed: Seed = 0
 
-    @model_validator(mode="after")
-    def _heads_divide_width(self) -> Train:
-        if self.width % self.heads:
-            raise wrong(f"width {self.width} is not a multiple of heads {self.heads}")
-        return self
-
 
 class CalibrateSpiffy(Section):
     """The draft graph of Spiffy: at most `nodes` nodes, from the next `lookahead` commits of `prompts` prompts; a node
@@ -128,3 +122,11 @@ class Stages(Section):
     calibrate_spiffy: CalibrateSpiffy = CalibrateSpiffy()
     calibrate_floor: CalibrateFloor = CalibrateFloor()
     check_rejection: CheckRejection = CheckRejection()
+
+
+Stage = TypeVar("Stage", bound=Section)
+
+
+def overridden(stage: Stage, own: Stage | None) -> Stage:
+    """`stage` with those settings replaced that `own` states."""
+    return stage.model_copy(update={name: getattr(own, name) for name in own.model_fields_set}) if own else stage

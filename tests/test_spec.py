@@ -102,7 +102,7 @@ def test_values_keep_their_yaml_1_2_types() -> None:
         ),
         ("verifier: auto", "verifier: trajectory", "verifier 'trajectory' is not available; valid here: auto, greedy"),
         ("verifier: auto", "verifier: copled", "unknown verifier 'copled'; did you mean 'coupled'?"),
-        ("verifier: auto", "block_length: 16", "'tiny-sdar' has block length 32, got 16"),
+        ("verifier: auto", "block_length: 8", "'tiny-sdar' decodes at block length 16 or 32, got 8"),
         ("verifier: auto", "generation_length: 0", "generation_length: should be greater than 0, got 0"),
         ("verifier: auto", "stop: fil", "stop: should be 'fill' or 'eos', got 'fil'; did you mean 'fill'?"),
         ("verifier: auto", "control: {include: false}", "control.include: false, yet drafter lists 'none'"),
