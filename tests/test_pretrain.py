@@ -18,23 +18,31 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 from workers.errors import UserError
 from workers.stages.muon import orthogonalise
-from workers.stages.pretrain import PretrainSettings, build_tokenizer, new_model, run, small_blocks
-from workers.stages.pretrain_check import decode_greedy, exact_accuracy
-from workers.stages.pretrain_data import WINDOW, Corpus, TwoCopyAttention, masked_pair
+from workers.stages.pretrain import RECIPES, PretrainSettings, build_tokenizer, new_model, run, small_blocks
+from workers.stages.pretrain_canvas import CanvasCorpus, answer_masks
+from workers.stages.pretrain_check import decode_canvas, decode_greedy, exact_accuracy
+from workers.stages.pretrain_data import Corpus, TwoCopyAttention, masked_pair
+from workers.stages.pretrain_stream import WINDOW, Stream
+from workers.decoding.loop import decode
+from workers.decoding.noise import GumbelNoise
+from workers.decoding.records import DecodeSettings
+from workers.drafters import make_drafter
+from workers.targets.digest import PACKAGED
 from workers.targets.load import load_target
+from workers.targets.target import Target
 from workers.targets.transformer import block_causal_mask
 from workers.tasks import get_task
+from workers.verifiers import make_verifier
 
-PACKAGED = Path(__file__).parents[1] / "workers/targets/tiny-sdar"
 TINY = dict(
     steps=6, rows=2, layers=1, width=32, heads=2, intermediate=32, vocab_size=400, max_positions=512, warmup=2,
     second_phase=3, tokenizer_samples=20, checkpoint_every=2, check_every=4, check_samples=1, final_samples=2,
 )  # fmt: skip
 
 
-def settings_and_corpus() -> tuple[PretrainSettings, Corpus]:
+def settings_and_stream() -> tuple[PretrainSettings, Stream]:
     settings = PretrainSettings(**TINY)
-    return settings, Corpus(build_tokenizer(settings), 0, 1, seed=3)
+    return settings, Stream(build_tokenizer(settings), 0, 1, seed=3)
 
 
 @pytest.mark.parametrize("block", [WINDOW, 4])
@@ -64,11 +72,11 @@ def test_masks_cover_the_answer_and_spare_the_prompt(seed, windows, tail):
 
 
 def test_rows_hold_training_problems_with_the_answer_as_label():
-    settings, corpus = settings_and_corpus()
-    tokenizer = corpus.tokenizer
+    _, stream = settings_and_stream()
+    tokenizer = stream.tokenizer
     prompts = {s.prompt for name in ("tiny-math", "tiny-code") for s in get_task(name).samples("train", 5, 5)}
     seen = set()
-    for batch in corpus.batches(1, 10, WINDOW):
+    for batch in Corpus(stream).batches(1, 10, WINDOW):
         split = 2 * batch.attention.noisy
         for row, labels in zip(batch.tokens, batch.labels):
             clean = row[split:]
@@ -79,7 +87,7 @@ def test_rows_hold_training_problems_with_the_answer_as_label():
             for copy in (slice(0, split // 2), slice(split // 2, split)):
                 places, marked = batch.positions[copy], labels[copy]
                 assert (marked[places < length] == -1).all()
-                assert ((row[copy] == corpus.mask_id) == (marked >= 0)).all()
+                assert ((row[copy] == stream.mask_id) == (marked >= 0)).all()
                 known = (marked >= 0) & (places < len(clean))
                 assert torch.equal(marked[known], clean[places[known]])
             assert (labels[split:] == -1).all()
@@ -88,18 +96,81 @@ def test_rows_hold_training_problems_with_the_answer_as_label():
 
 def test_drills_ask_for_each_result_once():
     """The second phase's rows of arithmetic: every masked token is the right result of what stands before it."""
-    _, corpus = settings_and_corpus()
-    (drills,) = [batch for batch in corpus.batches(1, 10, WINDOW, second_phase=True) if batch.weight != 1]
+    _, stream = settings_and_stream()
+    batches = Corpus(stream).batches(1, 10, WINDOW, second_phase=True)
+    (drills,) = [batch for batch in batches if batch.weight != 1]
     for row, labels in zip(drills.tokens, drills.labels):
         first, second = (labels[start : start + drills.attention.noisy] for start in (0, drills.attention.noisy))
         assert not ((first >= 0) & (second >= 0)).any()
         whole = torch.where(first >= 0, first, row[: drills.attention.noisy])
-        text = corpus.tokenizer.decode(whole.tolist())
+        text = stream.tokenizer.decode(whole.tolist())
         facts = re.findall(r"(\d+) ([+*-]) (\d+) = (\d+)\.", text)
         assert len(facts) >= 8
         signs = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__}
         assert all(signs[sign](int(a), int(b)) == int(result) for a, sign, b, result in facts)
         assert ((first >= 0) | (second >= 0)).sum() >= len(facts)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 6), st.sampled_from([4, WINDOW]), st.data())
+def test_canvas_masks_are_those_that_the_decoder_makes(seed, windows, block, data):
+    """All is clean before a decoder-like row's block, all is masked behind it, and only masks count in the loss."""
+    length = windows * WINDOW
+    answer = data.draw(st.integers(1, length))
+    *like_decoder, anywhere = answer_masks(np.random.default_rng(seed), length, block, answer)
+    currents = set()
+    for masks, wanted in like_decoder:
+        counts = masks.reshape(-1, block).sum(axis=1)
+        current = int(np.flatnonzero(counts)[0])
+        assert (counts[current + 1 :] == block).all()
+        assert wanted.reshape(-1, block)[current].sum() == counts[current]
+        assert not (wanted & ~masks).any()
+        currents.add(current)
+    assert len(currents) == len(like_decoder) >= 1
+    assert anywhere[0].any() and (anywhere[0] == anywhere[1]).all()
+
+
+def test_canvas_rows_hold_training_problems_and_hide_their_padding():
+    settings, stream = settings_and_stream()
+    model = new_model(settings, stream.tokenizer.get_vocab_size()).eval()
+    prompts = {s.prompt for name in ("tiny-math", "tiny-code") for s in get_task(name).samples("train", 5, 5)}
+    seen, padded = set(), 0
+    for batch in CanvasCorpus(stream).batches(1, 10, WINDOW):
+        whole = torch.where(batch.labels >= 0, batch.labels, batch.tokens)
+        seen |= {stream.tokenizer.decode(row.tolist()).split("\n")[0] + "\n" for row in whole}
+        assert (batch.tokens[batch.labels >= 0] == stream.mask_id).all()
+        visible = batch.attention[:, 0, 0] == 0
+        assert visible[batch.labels >= 0].all()
+        other = torch.where(visible, batch.tokens, 7)
+        padded += int((~visible).sum())
+        one, two = (model(rows, batch.positions, batch.attention.float()) for rows in (batch.tokens, other))
+        torch.testing.assert_close(one[visible], two[visible])
+    assert seen == prompts and padded
+
+
+def test_canvas_decoding_equals_one_by_one():
+    """Blocks behind the prompt's end, the whole canvas in every forward, one commit each."""
+    settings, _ = settings_and_stream()
+    model = new_model(replace(settings, embedded="tiny-llada", layers=2), 400).eval()
+    model.head.weight.data *= 20
+    prompts = torch.randint(2, 400, (3, 37), generator=torch.Generator().manual_seed(4))
+    target = Target("random", model, None, 8, 1, frozenset({0}), "full")
+    control, verifier = make_drafter("none", {}, {}, None), make_verifier("none")
+    for prompt, row in zip(prompts.tolist(), decode_canvas(model, prompts, 8, 20, mask_id=1, stop_id=0).tolist()):
+        noise = GumbelNoise(0, "", 400)
+        done = decode(target, prompt, DecodeSettings(20, "eos", cache="none"), control, verifier, noise)
+        assert row[37 : 37 + len(done.tokens)] == done.tokens
+
+
+def test_a_target_without_norms_starts_from_one_with_them():
+    """The norms of queries and keys become part of the projections, and the target's knowledge survives that."""
+    settings = RECIPES["tiny-llada"]
+    tokenizer = load_target("tiny-sdar", WINDOW).tokenizer
+    model = new_model(settings, len(tokenizer))
+    assert not model.config.qk_norm
+    prompt, answer = (tokenizer.encode(text) for text in ("so 12 + 5 = 17. so 17 * 2 =", " 34"))
+    rows = torch.tensor([[*prompt, tokenizer.mask_token_id]])
+    logits = model(rows, torch.arange(rows.shape[1]))[0, -1]
+    assert answer == [int(logits.argmax())]
 
 
 def test_small_blocks_come_only_at_first():
@@ -154,7 +225,7 @@ def test_unknown_settings_are_user_errors(tmp_path):
 
 def test_batched_decoding_equals_one_by_one_without_cache():
     """Every forward sees the whole canvas with the block-causal mask, commits one token, and nothing is cached."""
-    settings, corpus = settings_and_corpus()
+    settings, _ = settings_and_stream()
     model = new_model(replace(settings, layers=2), 400).eval()
     model.head.weight.data *= 20
     prompts = torch.randint(2, 400, (3, 37), generator=torch.Generator().manual_seed(4))
@@ -172,12 +243,14 @@ def test_batched_decoding_equals_one_by_one_without_cache():
         assert torch.equal(tokens[0, : len(row)], row)
 
 
-def test_shipped_files_are_the_built_ones():
-    built = json.loads((PACKAGED / "build.json").read_text())
-    for name, digest in built["sha256"].items():
-        assert hashlib.sha256((PACKAGED / name).read_bytes()).hexdigest() == digest
-    assert (PACKAGED / "model.safetensors").stat().st_size <= 8e6
-    assert PretrainSettings(**built["settings"]) == PretrainSettings()
+@pytest.mark.parametrize("name", sorted(PACKAGED))
+def test_shipped_files_are_the_built_ones(name):
+    directory = PACKAGED[name]
+    built = json.loads((directory / "build.json").read_text())
+    for file, digest in built["sha256"].items():
+        assert hashlib.sha256((directory / file).read_bytes()).hexdigest() == digest
+    assert (directory / "model.safetensors").stat().st_size <= 8e6
+    assert PretrainSettings(**built["settings"]) == RECIPES[name]
 
 
 def test_shipped_tokenizer_has_a_token_for_every_small_number():
@@ -190,9 +263,9 @@ def test_shipped_tokenizer_has_a_token_for_every_small_number():
             assert prompt + solution == target.encode(sample.prompt + sample.reference["solution"])
 
 
-def test_shipped_target_solves_held_out_problems():
+@pytest.mark.parametrize("name", sorted(PACKAGED))
+def test_shipped_target_solves_held_out_problems(name):
     """A small sample of what build.json states."""
-    target = load_target("tiny-sdar", WINDOW)
-    ids = (target.mask_id, min(target.stop_ids))
-    shares = exact_accuracy(target.model, target.tokenizer.backend_tokenizer, WINDOW, 96, ids, "test", 10)
+    target = load_target(name, WINDOW)
+    shares = exact_accuracy(target, target.tokenizer.backend_tokenizer, 96, "test", 10)
     assert all(share >= 0.8 for share in shares.values()), shares

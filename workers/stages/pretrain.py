@@ -1,4 +1,4 @@
-"""The `pretrain` stage: trains the embedded block-causal target and writes it as a target directory."""
+"""The `pretrain` stage: trains an embedded target and writes it as a target directory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import time
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 
 import torch
@@ -17,18 +17,22 @@ from tokenizers import Tokenizer
 
 from workers.errors import UserError
 from workers.stages.muon import MuonAdamW
+from workers.stages.pretrain_canvas import CanvasCorpus
 from workers.stages.pretrain_check import exact_accuracy
-from workers.stages.pretrain_data import WINDOW, Batch, Corpus
+from workers.stages.pretrain_data import Batch, Corpus
+from workers.stages.pretrain_start import start_from
+from workers.stages.pretrain_stream import WINDOW, Stream
 from workers.targets.export import write_target
+from workers.targets.families.llada import LLADA
+from workers.targets.families.sdar import SDAR
+from workers.targets.target import Target
 from workers.targets.tokenizer import MASK, STOP, train_tokenizer
 from workers.targets.transformer import Transformer, TransformerConfig
 from workers.tasks import TASKS
 
 SMALL_BLOCK = 4
-REBUILD = {
-    "command": "python -m pipeline submit specs/targets/tiny-sdar.yaml",
-    "note": "same data and schedule everywhere; bf16 kernels differ between CPUs, so another machine's bits differ",
-}
+NOTE = "same data and schedule everywhere; bf16 kernels differ between CPUs, so another machine's bits differ"
+FAMILIES = {"tiny-sdar": SDAR, "tiny-llada": LLADA}
 
 
 @dataclass(frozen=True)
@@ -36,10 +40,11 @@ class PretrainSettings:
     """Everything that decides the weights.
 
     Until step `small_until` every second step has blocks of 4. At step `second_phase` the mix of rows turns to
-    arithmetic.
+    arithmetic. start: the packaged target whose weights the training goes on from.
     """
 
     embedded: str = "tiny-sdar"
+    start: str | None = None
     steps: int = 3200
     seed: int = 0
     rows: int = 20
@@ -63,15 +68,31 @@ class PretrainSettings:
     generation_length: int = 96
 
 
+RECIPES = {
+    "tiny-sdar": PretrainSettings(),
+    "tiny-llada": PretrainSettings(
+        embedded="tiny-llada",
+        start="tiny-sdar",
+        steps=1500,
+        rows=14,
+        muon_lr=0.01,
+        adam_lr=1.5e-3,
+        small_until=0,
+        second_phase=0,
+        check_every=300,
+    ),
+}
+
+
 def parse_settings(params: dict) -> PretrainSettings:
-    """Raises UserError for unknown settings and unknown embedded targets."""
+    """The recipe of the embedded target with `params` in place of its own; raises UserError for an unknown one."""
     known = {setting.name for setting in fields(PretrainSettings)}
     if unknown := sorted(set(params) - known):
         raise UserError(f"pretrain: unknown settings {', '.join(unknown)}; known are {', '.join(sorted(known))}")
-    settings = PretrainSettings(**params)
-    if settings.embedded != "tiny-sdar":
-        raise UserError(f"pretrain: unknown embedded target '{settings.embedded}'; the one there is is tiny-sdar")
-    return settings
+    embedded = params.get("embedded", "tiny-sdar")
+    if embedded not in RECIPES:
+        raise UserError(f"pretrain: unknown embedded target '{embedded}'; there are {', '.join(sorted(RECIPES))}")
+    return replace(RECIPES[embedded], **params)
 
 
 def learning_rate(settings: PretrainSettings, step: int) -> float:
@@ -86,7 +107,7 @@ def small_blocks(settings: PretrainSettings, step: int) -> bool:
 
 
 def new_model(settings: PretrainSettings, vocab_size: int) -> Transformer:
-    """A model with normal initialisation, residual outputs scaled down, in bf16."""
+    """A model with normal initialisation, residual outputs scaled down; or with the weights of the one it starts from."""
     config = TransformerConfig(
         vocab_size=vocab_size,
         hidden_size=settings.width,
@@ -97,8 +118,12 @@ def new_model(settings: PretrainSettings, vocab_size: int) -> Transformer:
         intermediate_size=settings.intermediate,
         max_positions=settings.max_positions,
         rope_theta=settings.rope_theta,
+        **({"qk_norm": False, "rope_fp32": True} if settings.embedded == "tiny-llada" else {}),
     )
     model = Transformer(config)
+    if settings.start:
+        start_from(model, settings.start)
+        return model
     generator = torch.Generator().manual_seed(settings.seed)
     for name, parameter in model.named_parameters():
         if parameter.ndim == 2:
@@ -182,13 +207,17 @@ def run(params: dict, inputs: dict, out: Path, session) -> dict:
     checkpoint = (session.journal or out / "pretrain").with_suffix(".safetensors")
     progress = load_checkpoint(checkpoint, optimizer, settings)
     figures = progress.figures
-    corpus = Corpus(tokenizer, stop_id, mask_id, settings.seed)
+    stream = Stream(tokenizer, stop_id, mask_id, settings.seed)
+    family = FAMILIES[settings.embedded]
+    corpus = CanvasCorpus(stream) if family.attention == "full" else Corpus(stream)
     began = time.perf_counter() - progress.seconds
 
     def held_out(split: str, count: int) -> dict[str, float]:
         finished = finished_model(optimizer, model.config)
-        length = settings.generation_length
-        return exact_accuracy(finished, tokenizer, WINDOW, length, (mask_id, stop_id), split, count)
+        target = Target(
+            settings.embedded, finished, None, WINDOW, mask_id, frozenset({stop_id}), family.attention, family.shift
+        )
+        return exact_accuracy(target, tokenizer, settings.generation_length, split, count)
 
     for step in range(progress.step, settings.steps):
         small = small_blocks(settings, step)
@@ -216,10 +245,11 @@ def run(params: dict, inputs: dict, out: Path, session) -> dict:
         "accuracy": held_out("test", settings.final_samples),
         "accuracy_samples": settings.final_samples,
     }
-    write_target(out, optimizer.masters, model.config, WINDOW, tokenizer)
+    write_target(out, family, optimizer.masters, model.config, WINDOW, tokenizer)
     written = [path for path in sorted(out.iterdir()) if path != checkpoint]
     hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in written}
-    build = {"settings": asdict(settings), "summary": summary, "sha256": hashes, **REBUILD}
+    rebuild = {"command": f"python -m pipeline submit specs/targets/{settings.embedded}.yaml", "note": NOTE}
+    build = {"settings": asdict(settings), "summary": summary, "sha256": hashes, **rebuild}
     (out / "build.json").write_text(json.dumps(build, indent=2) + "\n")
     checkpoint.unlink(missing_ok=True)
     return summary

@@ -6,6 +6,7 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from workers.targets.target import Target
 from workers.targets.transformer import KVCache, Transformer, block_causal_mask
 from workers.tasks import TASKS
 
@@ -30,22 +31,43 @@ def decode_greedy(model: Transformer, prompts: Tensor, block: int, length: int, 
         state = tokens[:, start : start + block]
         here = positions[start : start + block]
         while (state == mask_id).any():
-            logits = model(state, here, None, cache)
-            logits[..., mask_id] = float("-inf")
-            confidence, best = logits.softmax(dim=-1).max(dim=-1)
-            where = confidence.masked_fill(state != mask_id, -1).argmax(dim=1, keepdim=True)
-            state.scatter_(1, where, best.gather(1, where))
+            commit(state, model(state, here, None, cache), mask_id)
         if (tokens[:, prompt : start + block] == stop_id).any(dim=1).all():
             return tokens[:, : start + block]
         model(state, here, None, cache, store=block, keep=0)
     return tokens
 
 
-def exact_accuracy(
-    model: Transformer, tokenizer: Tokenizer, block: int, length: int, ids: tuple[int, int], split: str, count: int
-) -> dict[str, float]:
-    """Share of the first `count` problems of `split` solved, by task; `ids` are (mask id, stop id)."""
-    mask_id, stop_id = ids
+@torch.inference_mode()
+def decode_canvas(model: Transformer, prompts: Tensor, block: int, length: int, mask_id: int, stop_id: int) -> Tensor:
+    """The same for full attention: blocks behind the prompt's end, every forward over the whole canvas."""
+    rows, prompt = prompts.shape
+    total = prompt + -(-length // block) * block
+    tokens = torch.full((rows, total), mask_id)
+    tokens[:, :prompt] = prompts
+    positions = torch.arange(total)
+    for start in range(prompt, total, block):
+        state = tokens[:, start : start + block]
+        while (state == mask_id).any():
+            logits = model(tokens, positions, keep=total - start)
+            commit(state, logits[:, :block], mask_id)
+        if (tokens[:, prompt : start + block] == stop_id).any(dim=1).all():
+            break
+    return tokens[:, : start + block]
+
+
+def commit(state: Tensor, logits: Tensor, mask_id: int) -> None:
+    """Fill the most confident masked position of every row of `state` [B, L], ties to the lowest."""
+    logits[..., mask_id] = float("-inf")
+    confidence, best = logits.softmax(dim=-1).max(dim=-1)
+    where = confidence.masked_fill(state != mask_id, -1).argmax(dim=1, keepdim=True)
+    state.scatter_(1, where, best.gather(1, where))
+
+
+def exact_accuracy(target: Target, tokenizer: Tokenizer, length: int, split: str, count: int) -> dict[str, float]:
+    """Share of the first `count` problems of `split` solved, by task."""
+    decode = decode_canvas if target.attention == "full" else decode_greedy
+    (stop_id,) = target.stop_ids
     shares = {}
     for name, task in sorted(TASKS.items()):
         by_length: dict[int, list] = {}
@@ -54,7 +76,8 @@ def exact_accuracy(
             by_length.setdefault(len(prompt), []).append((sample, prompt))
         solved = 0
         for prompt_length, members in sorted(by_length.items()):
-            decoded = decode_greedy(model, torch.tensor([p for _, p in members]), block, length, mask_id, stop_id)
+            prompts = torch.tensor([prompt for _, prompt in members])
+            decoded = decode(target.model, prompts, target.block_length, length, target.mask_id, stop_id)
             for (sample, _), row in zip(members, decoded[:, prompt_length:].tolist()):
                 answer = row[: row.index(stop_id)] if stop_id in row else row
                 solved += task.score(sample, tokenizer.decode(answer)).correct

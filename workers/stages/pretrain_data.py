@@ -6,29 +6,18 @@ the clean blocks before b and itself; the clean copy is block-causal and lacks i
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer
 from torch import Tensor
 
-from workers.tasks import TASKS
-from workers.tasks.tiny_math import step as arithmetic_step
+from workers.stages.pretrain_stream import DRILL_WINDOWS, WINDOW, Drill, Stream
+from workers.targets.transformer import Attention
 
-WINDOW = 32
 MIN_RATE, MAX_RATE = 0.05, 0.95
 FULL_MASK_SHARE = 0.1
 FILLER_SHARE = 0.12
-# Rows of the two phases, in turn. The second turns to what is learnt last: arithmetic.
-FIRST_MIX = ("tiny-code", "tiny-math")
-DRILL = "drill"
-SECOND_MIX = (
-    *("tiny-math", DRILL, "tiny-math", "tiny-code", "tiny-math"),
-    *(DRILL, "tiny-math", DRILL, "tiny-math", "tiny-code"),
-)
-DRILL_WINDOWS = 3
 DRILL_WEIGHT = 4.0
 
 
@@ -42,7 +31,7 @@ class Batch:
     tokens: Tensor
     positions: Tensor
     labels: Tensor
-    attention: TwoCopyAttention
+    attention: Attention | Tensor
     weight: float
 
 
@@ -83,52 +72,34 @@ def hide(seen: Tensor) -> Tensor:
 
 
 class Corpus:
-    """The training stream: row i of step s is the same on every machine and after every restart."""
+    """Batches of a block-causal target."""
 
-    def __init__(self, tokenizer: Tokenizer, stop_id: int, mask_id: int, seed: int):
-        self.tokenizer, self.stop_id, self.mask_id, self.seed = tokenizer, stop_id, mask_id, seed
+    def __init__(self, stream: Stream):
+        self._stream = stream
 
     def batches(self, step: int, rows: int, block: int, second_phase: bool = False) -> list[Batch]:
         """Step `step` as one batch for each shape of row."""
-        rng = np.random.default_rng([self.seed, step])
-        mix = SECOND_MIX if second_phase else FIRST_MIX
+        rng, stop_id = self._stream.rng(step), self._stream.stop_id
         groups: dict[tuple[int, int], list] = {}
         drills = []
-        for number in range(step * rows, (step + 1) * rows):
-            kind = mix[number % len(mix)]
-            if kind == DRILL:
-                drills.append(self._drill(number))
+        for row in self._stream.rows(step, rows, second_phase):
+            if isinstance(row, Drill):
+                drills.append(row)
                 continue
-            # The second phase takes every number once; the first has used half as many of each task.
-            sample = TASKS[kind].samples("train", number if second_phase else number // len(mix), 1)[0]
-            prompt = self.tokenizer.encode(sample.prompt).ids
-            tokens = prompt + self.tokenizer.encode(sample.reference["solution"]).ids + [self.stop_id]
+            tokens = np.concatenate([row.prompt, row.answer])
             windows = -(-len(tokens) // WINDOW) + filler_windows(rng)
-            tokens += [self.stop_id] * (windows * WINDOW - len(tokens))
-            first = len(prompt) // WINDOW
-            groups.setdefault((first, windows), []).append((np.array(tokens), len(prompt)))
+            tokens = np.pad(tokens, (0, windows * WINDOW - len(tokens)), constant_values=stop_id)
+            first = len(row.prompt) // WINDOW
+            groups.setdefault((first, windows), []).append((tokens, len(row.prompt)))
         batches = []
         for (first, windows), members in sorted(groups.items()):
             pairs = [masked_pair(rng, windows - first, prompt - first * WINDOW, second_phase) for _, prompt in members]
             batches.append(self._batch(first, windows, block, [row for row, _ in members], pairs))
         if drills:
-            pairs = [split_results(rng, results) for _, results in drills]
-            batches.append(self._batch(0, DRILL_WINDOWS, block, [row for row, _ in drills], pairs, DRILL_WEIGHT))
+            pairs = [split_results(rng, drill.results) for drill in drills]
+            rows_ = [drill.tokens for drill in drills]
+            batches.append(self._batch(0, DRILL_WINDOWS, block, rows_, pairs, DRILL_WEIGHT))
         return batches
-
-    def _drill(self, number: int) -> tuple[np.ndarray, np.ndarray]:
-        """Sums and products as the solutions write them, back to back: tokens, and bool where a result stands."""
-        rng = random.Random(f"{self.seed}/{number}")
-        tokens: list[int] = []
-        results: list[bool] = []
-        while len(tokens) < DRILL_WINDOWS * WINDOW:
-            value = rng.choice((rng.randint(3, 20), rng.randint(1, 60)))
-            _, operation, after = arithmetic_step(rng, value)
-            question = self.tokenizer.encode(f" so {value} {operation} =").ids
-            answer = self.tokenizer.encode(f" {after}").ids
-            tokens += question + answer + self.tokenizer.encode(".").ids
-            results += [False] * len(question) + [True] * len(answer) + [False]
-        return np.array(tokens[: DRILL_WINDOWS * WINDOW]), np.array(results[: DRILL_WINDOWS * WINDOW])
 
     def _batch(self, first: int, windows: int, block: int, rows: list, pairs: list, weight: float = 1.0) -> Batch:
         """Rows of clean tokens [windows * WINDOW] under their pairs of masks over the windows from `first` on."""
@@ -137,7 +108,7 @@ class Corpus:
         tokens, labels = [], []
         for row, pair in zip(rows, pairs):
             masks = np.stack(pair)
-            noisy = np.where(masks, self.mask_id, row[start:])
+            noisy = np.where(masks, self._stream.mask_id, row[start:])
             tokens.append(np.concatenate([noisy.reshape(-1), row[:clean]]))
             labels.append(np.concatenate([np.where(masks, row[start:], -1).reshape(-1), np.full(clean, -1)]))
         noisy_positions = np.arange(start, windows * WINDOW)

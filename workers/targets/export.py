@@ -1,4 +1,4 @@
-"""Writing weights under their published names, and the embedded target's directory."""
+"""Writing weights under their published names, and an embedded target's directory."""
 
 from __future__ import annotations
 
@@ -12,18 +12,22 @@ from transformers import PreTrainedTokenizerFast
 
 from workers.targets.config import TransformerConfig
 from workers.targets.families import Family
-from workers.targets.families.sdar import SDAR
 from workers.targets.tokenizer import MASK, STOP
 
 
 def write_target(
-    out: Path, weights: dict[str, Tensor], config: TransformerConfig, block_length: int, tokenizer: Tokenizer
+    out: Path,
+    family: Family,
+    weights: dict[str, Tensor],
+    config: TransformerConfig,
+    block_length: int,
+    tokenizer: Tokenizer,
 ) -> None:
     """Write config.json, model.safetensors (bf16) and the tokenizer into the existing directory `out`."""
     mask_id, stop_id = tokenizer.token_to_id(MASK), tokenizer.token_to_id(STOP)
     ids = {"block_size": block_length, "mask_token_id": mask_id, "eos_token_id": stop_id, "pad_token_id": stop_id}
-    (out / "config.json").write_text(json.dumps(SDAR.publish_config(config) | ids, indent=2) + "\n")
-    published = {name: tensor.bfloat16() for name, tensor in published_weights(SDAR, weights, config).items()}
+    (out / "config.json").write_text(json.dumps(family.publish_config(config) | ids, indent=2) + "\n")
+    published = {name: tensor.bfloat16() for name, tensor in published_weights(family, weights, config).items()}
     save_file(published, out / "model.safetensors", {"format": "pt"})
     PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,

@@ -23,8 +23,12 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 LISTED = 8
 
 
-def load_target(reference: dict | str, block_length: int, device: str = "cpu", dtype: str = "float32") -> Target:
+def load_target(
+    reference: dict | str, block_length: int, device: str = "cpu", dtype: str = "float32", pack: bool = True
+) -> Target:
     """Load a packaged target ("tiny-sdar") or a checkpoint of any known family; see `target_directory` for references.
+
+    pack: on a CPU the linear layers are laid out for speed, and their weights can be read no more.
 
     Raises UserError for whatever is wrong with the directory: files missing, unreadable or truncated, an unknown family, an
     option the family does not have, tensors missing, extra or misshapen (all of them in one line).
@@ -39,7 +43,7 @@ def load_target(reference: dict | str, block_length: int, device: str = "cpu", d
     mask = mask_id(published, tokenizer, family, config, directory)
     stop = stop_ids(published, tokenizer, family, directory)
     model = load_model(directory, family, config, torch.device(device), DTYPES[dtype])
-    if torch.device(device).type == "cpu":
+    if pack and torch.device(device).type == "cpu":
         pack_linears(model)
     return Target(target_name(reference), model, tokenizer, block_length, mask, stop, family.attention, family.shift)
 
