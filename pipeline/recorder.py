@@ -93,7 +93,7 @@ class Recorder:
             "git_commit": self._commit,
             "versions": {**self._versions, **facts},
         }
-        self.store.add_run(run, outcome.result.samples, outcome.result.rounds)
+        self.store.add_run(run, outcome.result.samples, outcome.result.rounds, outcome.result.blocks)
         self._unpublished = True
 
     def archive(self, run_id: str, reason: str, successor: str) -> None:

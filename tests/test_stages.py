@@ -254,7 +254,7 @@ EVALUATION = {
     "allow_code_execution": False,
 }
 CONTROL = {**EVALUATION, "drafter": "none", "drafter_options": {}, "verifier": "none", "budget": 0}
-TIMES = ["wall_s", "draft_s", "forward_s"]
+TIMES = ["wall_s", "draft_s", "forward_s", "journal_s"]
 
 
 def evaluate(params, session, inputs=None):
@@ -291,7 +291,7 @@ def test_a_run_reports_its_figures_and_an_exact_method_matches_its_control(targe
     assert method.summary["distribution_preserving"] and control.summary["distribution_preserving"]
     rounds = method.rounds.to_pylist()
     assert len(rounds) == sum(method.samples["nfe"].to_pylist())
-    drafted = [row["accepted"] for row in rounds if row["round"] > 0]
+    drafted = [row["accepted"] for row in rounds if row["drafted"] > 0]
     assert method.summary["accepted_per_round_pooled"] == pytest.approx(np.mean(drafted))
     row = method.samples.to_pylist()[0]
     assert row["answer_tokens"] <= row["generated_tokens"] == len(row["tokens"])

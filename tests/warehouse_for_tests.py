@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from warehouse import Store
 from warehouse.catalog import VIEWS
-from warehouse.columns import ROUND_SCHEMA, RUN_SCHEMA, SAMPLE_SCHEMA, conform, run_row
+from warehouse.columns import BLOCK_SCHEMA, ROUND_SCHEMA, RUN_SCHEMA, SAMPLE_SCHEMA, conform, run_row
 from warehouse.database import insert, migrate
 from warehouse.figures import figures
 from warehouse.reconcile import insert_record
 from warehouse.records import Record
 
-TABLES = ("experiments", "node_plans", "node_states", "artifacts", "archives", "run_records", "samples", "rounds")
+TABLES = ("experiments", "node_plans", "node_states", "artifacts", "archives", "run_records", "samples", "rounds", "blocks")
 
 
 def make_run(method: str = "spot", seed: int = 0, attempt: int = 0, **changes: Any) -> dict[str, Any]:
@@ -123,12 +123,16 @@ def memory_warehouse() -> duckdb.DuckDBPyConnection:
 
 
 def put(
-    connection: duckdb.DuckDBPyConnection, run: dict[str, Any], samples: pa.Table, rounds: pa.Table | None = None
+    connection: duckdb.DuckDBPyConnection,
+    run: dict[str, Any],
+    samples: pa.Table,
+    rounds: pa.Table | None = None,
+    blocks: pa.Table | None = None,
 ) -> str:
     """Insert a run as Store.add_run does; returns its id."""
     samples, rounds = conform(samples, SAMPLE_SCHEMA, "samples"), conform(rounds, ROUND_SCHEMA, "rounds")
     row = run_row(run, samples, figures(samples, rounds))
-    insert_record(connection, Record(row, samples, rounds))
+    insert_record(connection, Record(row, samples, rounds, conform(blocks, BLOCK_SCHEMA, "blocks")))
     return row["run_id"]
 
 

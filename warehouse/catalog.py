@@ -12,8 +12,10 @@ from warehouse.snapshot import connect
 
 # In order of creation: a view may use those before it.
 VIEWS = (
-    "runs", "nodes", "t_quantiles", "run_rounds", "controls", "paired", "unpaired", "outliers", "drift", "audit",
+    "runs", "nodes", "t_quantiles", "run_rounds", "run_blocks", "controls", "paired", "unpaired", "outliers", "drift", "audit",
     "selected", "cells", "main_table", "comparisons", "acceptance_by_block", "timing_split", "rejection_checks",
+    "stale_order_by_block", "stale_coverage", "first_rejections", "acceptance_calibration", "temperature_sweep", "stopping",
+    "control_drift",
 )  # fmt: skip
 
 

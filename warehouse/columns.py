@@ -1,4 +1,4 @@
-"""The columns of a run, its samples and its rounds, and the conversion of what a caller hands over into them."""
+"""The columns of a run, its samples, rounds and blocks, and the conversion of what a caller hands over into them."""
 
 from __future__ import annotations
 
@@ -46,13 +46,26 @@ SAMPLE_SCHEMA = pa.schema([
     ("nfe_answer", pa.float64()), ("store_passes", pa.int32()), ("wall_s", pa.float64()), ("draft_s", pa.float64()),
     ("forward_s", pa.float64()), ("correct", pa.bool_()), ("output", pa.string()), ("finish", pa.string()),
     ("tokens", _TOKENS), ("exact_ties", pa.int32()), ("near_ties", pa.int32()), ("metrics", pa.string()),
-    ("lookahead_s", pa.float64()),
+    ("lookahead_s", pa.float64()), ("journal_s", pa.float64()),
 ])  # fmt: skip
 ROUND_SCHEMA = pa.schema([
     ("sample_id", pa.string()), ("block", pa.int32()), ("round", pa.int32()), ("drafted", pa.int32()),
     ("accepted", pa.int32()), ("positions", _TOKENS), ("draft_s", pa.float64()), ("forward_s", pa.float64()),
     ("reject_cause", pa.string()), ("true_position_rank", pa.int32()), ("true_token_rank", pa.int32()),
     ("replicas", pa.int32()),
+])  # fmt: skip
+BLOCK_SCHEMA = pa.schema([
+    ("sample_id", pa.string()),
+    *((name, pa.int32()) for name in (
+        "block", "commits", "compared", "stale_token", "stale_position", "exact_ties", "near_ties", "steps_compared",
+        "roots_compared", "root_token", "root_position", "argmax",
+    )),
+    ("probability", pa.float64()),
+    *((name, pa.list_(pa.int32())) for name in (
+        "coverage_roots", "covered_1", "covered_2", "covered_4", "covered_8", "covered_positions", "mass_drafted",
+        "mass_accepted",
+    )),
+    ("mass_sum", pa.list_(pa.float64())),
 ])  # fmt: skip
 
 

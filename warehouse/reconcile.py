@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from warehouse.columns import ROUND_SCHEMA, SAMPLE_SCHEMA
+from warehouse.columns import BLOCK_SCHEMA, ROUND_SCHEMA, SAMPLE_SCHEMA
 from warehouse.database import insert
 from warehouse.layout import Home, quarantine, stamp
 from warehouse.ledger import TABLES, Ledger
@@ -40,7 +40,7 @@ class Findings:
 
 
 def reconcile(connection: duckdb.DuckDBPyConnection, home: Home, ledger: Ledger) -> Findings:
-    """Compare ledgers by row number and runs by their numbers of samples and rounds, and repair either side."""
+    """Compare ledgers by row number and runs by their numbers of samples, rounds and blocks, and repair either side."""
     findings = Findings()
     for table in TABLES:
         _reconcile_ledger(connection, ledger, table, findings)
@@ -62,15 +62,15 @@ def insert_ledger_rows(connection: duckdb.DuckDBPyConnection, table: str, rows: 
 
 
 def insert_record(connection: duckdb.DuckDBPyConnection, record: Record) -> None:
-    """Insert one run with its samples and rounds in one transaction, replacing whatever part of it is there."""
+    """Insert one run with its samples, rounds and blocks in one transaction, replacing whatever part of it is there."""
     run_id = record.run["run_id"]
     connection.execute("BEGIN")
     try:
-        for table in ("run_records", "samples", "rounds"):
+        for table in ("run_records", *record.parts):
             if connection.execute(f"SELECT count(*) FROM {table} WHERE run_id = ?", [run_id]).fetchall()[0][0]:
                 connection.execute(f"DELETE FROM {table} WHERE run_id = ?", [run_id])
-        insert(connection, "samples", _with_run(record.samples, run_id))
-        insert(connection, "rounds", _with_run(record.rounds, run_id))
+        for name, table in record.parts.items():
+            insert(connection, name, _with_run(table, run_id))
         columns = {name: pa.array([value]) for name, value in record.run.items() if value is not None}
         insert(connection, "run_records", pa.table(columns))
         connection.execute("COMMIT")
@@ -131,22 +131,25 @@ def _reconcile_runs(connection: duckdb.DuckDBPyConnection, home: Home, findings:
             findings.rewritten.append(f"record of run {run_id} written again from the database")
 
 
-def _stored_counts(connection: duckdb.DuckDBPyConnection) -> dict[str, tuple[int, int, int]]:
-    """run_id -> numbers of run rows, samples and rounds in the database."""
+def _stored_counts(connection: duckdb.DuckDBPyConnection) -> dict[str, tuple[int, ...]]:
+    """run_id -> numbers of run rows, samples, rounds and blocks in the database."""
     rows = connection.execute(
-        """SELECT run_id, sum(runs)::BIGINT, sum(samples)::BIGINT, sum(rounds)::BIGINT FROM (
-            SELECT run_id, count(*) AS runs, 0 AS samples, 0 AS rounds FROM run_records GROUP BY run_id
-            UNION ALL SELECT run_id, 0, count(*), 0 FROM samples GROUP BY run_id
-            UNION ALL SELECT run_id, 0, 0, count(*) FROM rounds GROUP BY run_id
+        """SELECT run_id, sum(runs)::BIGINT, sum(samples)::BIGINT, sum(rounds)::BIGINT, sum(blocks)::BIGINT FROM (
+            SELECT run_id, count(*) AS runs, 0 AS samples, 0 AS rounds, 0 AS blocks FROM run_records GROUP BY run_id
+            UNION ALL SELECT run_id, 0, count(*), 0, 0 FROM samples GROUP BY run_id
+            UNION ALL SELECT run_id, 0, 0, count(*), 0 FROM rounds GROUP BY run_id
+            UNION ALL SELECT run_id, 0, 0, 0, count(*) FROM blocks GROUP BY run_id
         ) GROUP BY run_id"""
     ).fetchall()
     return {run_id: tuple(counts) for run_id, *counts in rows}
 
 
 def _record_from_database(connection: duckdb.DuckDBPyConnection, run_id: str) -> Record:
-    def rows(table: str, columns: str) -> pa.Table:
+    def rows(table: str, columns: str = "*") -> pa.Table:
         return connection.sql(f"SELECT {columns} FROM {table} WHERE run_id = ?", params=[run_id]).to_arrow_table()
 
-    samples = rows("samples", ", ".join(SAMPLE_SCHEMA.names)).cast(SAMPLE_SCHEMA)
-    rounds = rows("rounds", ", ".join(f'"{name}"' for name in ROUND_SCHEMA.names)).cast(ROUND_SCHEMA)
-    return Record(rows("run_records", "*").to_pylist()[0], samples, rounds)
+    def part(table: str, schema: pa.Schema) -> pa.Table:
+        return rows(table, ", ".join(f'"{name}"' for name in schema.names)).cast(schema)
+
+    parts = (part("samples", SAMPLE_SCHEMA), part("rounds", ROUND_SCHEMA), part("blocks", BLOCK_SCHEMA))
+    return Record(rows("run_records").to_pylist()[0], *parts)

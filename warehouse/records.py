@@ -9,44 +9,55 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from warehouse.columns import ROUND_SCHEMA, RUN_SCHEMA, SAMPLE_SCHEMA
+from warehouse.columns import BLOCK_SCHEMA, ROUND_SCHEMA, RUN_SCHEMA, SAMPLE_SCHEMA
 from warehouse.layout import replace_durably
 
-_COUNTS = ("n_samples", "n_rounds")
+_COUNTS = ("n_samples", "n_rounds", "n_blocks")
 
 
 @dataclass(frozen=True)
 class Record:
-    """A run as written: its row (RUN_SCHEMA), its samples and its rounds (extra columns allowed)."""
+    """A run as written: its row (RUN_SCHEMA), its samples, its rounds and its blocks (extra columns allowed)."""
 
     run: dict[str, Any]
     samples: pa.Table
     rounds: pa.Table
+    blocks: pa.Table
+
+    @property
+    def parts(self) -> dict[str, pa.Table]:
+        """The tables of several rows, by the name of the column and of the database table that holds them."""
+        return {"samples": self.samples, "rounds": self.rounds, "blocks": self.blocks}
 
 
 def write_record(path: Path, record: Record) -> None:
-    """Write `record` as one row with nested lists `samples` and `rounds`, atomically and durably. Raises OSError."""
+    """Write `record` as one row with nested lists `samples`, `rounds` and `blocks`, atomically and durably. Raises OSError."""
     row = pa.Table.from_pylist([record.run], schema=RUN_SCHEMA)
-    row = row.append_column("samples", _nest(record.samples)).append_column("rounds", _nest(record.rounds))
-    counts = dict(zip(_COUNTS, (str(record.samples.num_rows), str(record.rounds.num_rows)), strict=True))
-    row = row.replace_schema_metadata(counts)
+    for name, table in record.parts.items():
+        row = row.append_column(name, _nest(table))
+    counts = [str(table.num_rows) for table in record.parts.values()]
+    row = row.replace_schema_metadata(dict(zip(_COUNTS, counts, strict=True)))
     temporary = path.with_name(f".{path.name}.tmp")
     pq.write_table(row, temporary, compression="zstd", write_page_checksum=True)
     replace_durably(temporary, path)
 
 
-def record_counts(path: Path) -> tuple[int, int]:
-    """Numbers of samples and rounds, from the footer alone. Raises pyarrow.ArrowException, KeyError or OSError."""
-    metadata = pq.read_metadata(path).metadata or {}
-    samples, rounds = (int(metadata[name.encode()]) for name in _COUNTS)
-    return samples, rounds
+def record_counts(path: Path) -> tuple[int, int, int]:
+    """Numbers of samples, rounds and blocks, from the footer alone; older records have no blocks.
+
+    Raises pyarrow.ArrowException, KeyError or OSError.
+    """
+    metadata = {b"n_blocks": b"0"} | (pq.read_metadata(path).metadata or {})
+    samples, rounds, blocks = (int(metadata[name.encode()]) for name in _COUNTS)
+    return samples, rounds, blocks
 
 
 def read_record(path: Path) -> Record:
     """Read one record, verifying page checksums. Raises pyarrow.ArrowException or OSError where it is damaged."""
     table = pq.ParquetFile(path, page_checksum_verification=True).read()
     run = table.select([name for name in RUN_SCHEMA.names if name in table.column_names]).to_pylist()[0]
-    return Record(run, _unnest(table["samples"], SAMPLE_SCHEMA), _unnest(table["rounds"], ROUND_SCHEMA))
+    blocks = _unnest(table["blocks"], BLOCK_SCHEMA) if "blocks" in table.column_names else BLOCK_SCHEMA.empty_table()
+    return Record(run, _unnest(table["samples"], SAMPLE_SCHEMA), _unnest(table["rounds"], ROUND_SCHEMA), blocks)
 
 
 def _nest(table: pa.Table) -> pa.ListArray:

@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from warehouse.columns import ROUND_SCHEMA, SAMPLE_SCHEMA, conform, run_row
+from warehouse.columns import BLOCK_SCHEMA, ROUND_SCHEMA, SAMPLE_SCHEMA, conform, run_row
 from warehouse.database import open_database
 from warehouse.errors import WarehouseError
 from warehouse.figures import figures
@@ -146,7 +146,13 @@ class Store:
         row = {"experiment": experiment, "identity": identity, "state": state, "actor": actor, "message": message}
         self._append("node_states", [{**row, "summary": _json(summary)}])
 
-    def add_run(self, run: Mapping[str, Any], samples: pa.Table | None, rounds: pa.Table | None) -> bool:
+    def add_run(
+        self,
+        run: Mapping[str, Any],
+        samples: pa.Table | None,
+        rounds: pa.Table | None,
+        blocks: pa.Table | None = None,
+    ) -> bool:
         """Record one finished or failed run; False if its run_id is recorded already (nothing is changed then).
 
         `run` has the columns of view `runs`; the figures it leaves out are computed from the samples. First the Parquet
@@ -154,15 +160,17 @@ class Store:
         """
         samples = conform(samples, SAMPLE_SCHEMA, f"samples of run {run.get('run_id')}")
         rounds = conform(rounds, ROUND_SCHEMA, f"rounds of run {run.get('run_id')}")
+        blocks = conform(blocks, BLOCK_SCHEMA, f"blocks of run {run.get('run_id')}")
         computed = figures(samples, rounds)
         row = run_row(run, samples, computed)
+        record = Record(row, samples, rounds, blocks)
         run_id = row["run_id"]
         with self._mutex:
             if self._scalar("SELECT count(*) FROM run_records WHERE run_id = ?", [run_id]):
                 return False
             try:
-                write_record(self.home.record(run_id), Record(row, samples, rounds))
-                insert_record(self._connection, Record(row, samples, rounds))
+                write_record(self.home.record(run_id), record)
+                insert_record(self._connection, record)
                 self._checkpoint()
             except (OSError, duckdb.Error) as error:
                 raise WarehouseError(f"cannot record run {run_id} in {self.home.root}: {error}") from error
@@ -252,7 +260,7 @@ def rebuild(home: Path | str) -> dict[str, int]:
     lock.release()
     with Store(paths.root) as store:
         store.publish()
-        tables = ("run_records", "samples", "rounds", "events")
+        tables = ("run_records", "samples", "rounds", "blocks", "events")
         return {table: store.query(f"SELECT count(*) AS n FROM {table}")["n"][0].as_py() for table in tables}
 
 

@@ -132,8 +132,8 @@ CREATE TABLE samples (
 --   draft_s              seconds in the drafter
 --   forward_s            seconds in the target forward
 --   reject_cause         what ended the accepted path: position, token, budget, or NULL
---   true_position_rank   rank of the true next position in the draft's order where it left the tree
---   true_token_rank      rank of the true token under the stale conditionals where it left the tree
+--   true_position_rank   rank (0 = first) of the true next position by stale confidence where the walk left the tree
+--   true_token_rank      rank (0 = first) of the true token under the stale conditionals there
 --   replicas             block replicas in the forward, padding included
 CREATE TABLE rounds (
     run_id VARCHAR, sample_id VARCHAR, block INTEGER, round INTEGER, drafted INTEGER, accepted INTEGER,

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from time import perf_counter
+
 import numpy as np
+import torch
 
 from workers.decoding.conditionals import Conditionals
+from workers.decoding.diagnostics import MassBins, StaleCoverage
 from workers.decoding.records import BlockStats, Round
 from workers.decoding.transition import Step
 from workers.decoding.tree import DraftTree
@@ -14,18 +18,32 @@ NEAR = 1e-6
 
 
 class BlockJournal:
-    """Counts and rounds of one block; `start` is its absolute position."""
+    """Counts and rounds of one block; `start` is its absolute position.
+
+    `seconds`: what the journal itself has taken. It measures the decoder and is no part of it, so that wall time must be
+    reduced by it.
+    """
 
     def __init__(self, block: int, start: int):
         self._block = block
         self._start = start
+        self.seconds = 0.0
         self._rounds = 0
-        self._commits = 0
+        self._positions: list[int] = []
+        self._state = np.empty(0, dtype=np.int64)
         self._compared = 0
+        self._steps_compared = 0
+        self._roots_compared = 0
+        self._root_token = 0
+        self._root_position = 0
+        self._argmax = 0
+        self._probability = 0.0
         self._stale_token = 0
         self._stale_position = 0
         self._exact_ties = 0
         self._near_ties = 0
+        self._coverage = StaleCoverage()
+        self._mass = MassBins()
 
     def add(
         self,
@@ -38,18 +56,25 @@ class BlockJournal:
         forward_s: float,
     ) -> Round:
         """Record one round; `stale` is what its drafts were made from, None in the first round of a block."""
+        began = perf_counter()
         confidence = None if stale is None else stale.confidence.cpu().numpy()
-        for node, positions in zip((-1, *walk.path), walk.steps):
-            self._commits += len(positions)
+        tokens = None if stale is None else stale.tokens.cpu().numpy()
+        if stale is not None:
+            self._coverage.add(len(self._positions), step.masked[0], stale, confidence)
+        for depth, (node, positions) in enumerate(zip((-1, *walk.path), walk.steps)):
             masked = np.flatnonzero(step.masked[node + 1])
             self._count_ties(step.confidence[node + 1, masked])
-            if confidence is not None:
-                self._compared += len(positions)
-                self._stale_position += int(masked[confidence[masked].argmax()] in positions)
-                self._stale_token += int((walk.state[positions] == stale.tokens.cpu().numpy()[positions]).sum())
+            if stale is not None:
+                top = masked[confidence[masked].argmax()] in positions
+                token = walk.state[positions] == tokens[positions]
+                self._count_stale(depth, top, token)
+        self._count_probability(step, walk)
+        self._mass.add(tree, walk.path)
+        self._positions += np.concatenate(walk.steps).tolist()
+        self._state = walk.state
         position_rank, token_rank = self._ranks(step, walk, stale, confidence)
         self._rounds += 1
-        return Round(
+        entry = Round(
             block=self._block,
             round=self._rounds - 1,
             drafted=len(tree),
@@ -62,17 +87,50 @@ class BlockJournal:
             true_token_rank=token_rank,
             replicas=replicas,
         )
+        self.seconds += perf_counter() - began
+        return entry
 
     def stats(self) -> BlockStats:
-        return BlockStats(
+        began = perf_counter()
+        stats = BlockStats(
             block=self._block,
-            commits=self._commits,
+            commits=len(self._positions),
             compared=self._compared,
             stale_token=self._stale_token,
             stale_position=self._stale_position,
             exact_ties=self._exact_ties,
             near_ties=self._near_ties,
+            steps_compared=self._steps_compared,
+            roots_compared=self._roots_compared,
+            root_token=self._root_token,
+            root_position=self._root_position,
+            argmax=self._argmax,
+            probability=self._probability,
+            **self._coverage.counts(self._positions, self._state),
+            **self._mass.counts(),
         )
+        self.seconds += perf_counter() - began
+        return stats
+
+    def _count_stale(self, depth: int, top: bool, token: np.ndarray) -> None:
+        """One step of the walk: whether the stale top position is in it, and for each commit if its token is stale's."""
+        self._steps_compared += 1
+        self._compared += len(token)
+        self._stale_position += int(top)
+        self._stale_token += int(token.sum())
+        if depth == 0:
+            self._roots_compared += 1
+            self._root_position += int(top)
+            self._root_token += int(token[0])
+
+    def _count_probability(self, step: Step, walk: Walk) -> None:
+        replicas = np.repeat([0, *(node + 1 for node in walk.path)], [len(positions) for positions in walk.steps])
+        positions = np.concatenate(walk.steps)
+        rows = step.logits[torch.from_numpy(replicas), torch.from_numpy(positions)]
+        chosen = rows.gather(-1, torch.from_numpy(walk.state[positions]).to(rows.device)[:, None])[:, 0]
+        gap = (chosen - rows.amax(dim=-1)).cpu().numpy()
+        self._argmax += int((gap == 0).sum())
+        self._probability += float((step.confidence[replicas, positions] * np.exp(gap)).sum())
 
     def _count_ties(self, confidence: np.ndarray) -> None:
         if len(confidence) > 1:

@@ -69,10 +69,11 @@ def decode(
         nfe=len(rounds),
         nfe_answer=answer_share(rounds, stop_position),
         store_passes=context.store_passes,
-        wall_s=perf_counter() - began - decoder.lookahead.seconds,
+        wall_s=perf_counter() - began - decoder.lookahead.seconds - decoder.journal_seconds,
         draft_s=sum(r.draft_s for r in rounds),
         forward_s=sum(r.forward_s for r in rounds),
         lookahead_s=decoder.lookahead.seconds,
+        journal_s=decoder.journal_seconds,
         rounds=rounds,
         blocks=blocks,
     )
@@ -112,6 +113,7 @@ class BlockDecoder:
         self._drafter = drafter
         self._verifier = verifier
         self.lookahead = Lookahead(context, transition, target.mask_id, self._synchronise)
+        self.journal_seconds = 0.0
 
     def decode(self, block: int, start: int, state: np.ndarray, rounds: list[Round]) -> tuple[np.ndarray, BlockStats]:
         """Fill `state` int64 [L], the block at absolute position `start`; its rounds are appended to `rounds`."""
@@ -136,7 +138,9 @@ class BlockDecoder:
             rounds.append(journal.add(tree, step, walk, stale, len(states), *seconds))
             state, last = walk.state, int(walk.steps[-1][-1])
             stale = Conditionals(logits[walk.last + 1], step.confidences[walk.last + 1])
-        return state, journal.stats()
+        stats = journal.stats()
+        self.journal_seconds += journal.seconds
+        return state, stats
 
     def _draft(self, state: np.ndarray, masked: np.ndarray, stale: Conditionals | None, last: int) -> DraftTree:
         settings = self._settings

@@ -64,8 +64,13 @@ class BlockStats:
 
     exact_ties, near_ties: commits whose two largest confidences were equal, or less than 1e-6 apart (equal included).
     compared: commits made with a stale distribution known, which is the one before the forward that made them;
-    stale_token, stale_position: of those, commits of the stale argmax, or at the position of the largest stale
-    confidence among the positions masked at that moment.
+    stale_token: of those, commits of the stale argmax. steps_compared: the steps (target transitions) that made them, as
+    many as commits if each commits one; stale_position: steps that fill the position of the largest stale confidence
+    among the positions masked at that moment. roots_compared: rounds with a stale distribution; root_token,
+    root_position: the same for the first commit of those rounds alone, no draft between it and the distribution.
+    argmax: commits of the most probable token of the distribution they were made from; probability: sum of the
+    untempered probabilities of the committed tokens there. coverage_roots, covered_*: see
+    `workers.decoding.diagnostics.StaleCoverage`; mass_*: see `MassBins`, mass_sum the summed mass of the drafted.
     """
 
     block: int
@@ -75,6 +80,21 @@ class BlockStats:
     stale_position: int
     exact_ties: int
     near_ties: int
+    steps_compared: int
+    roots_compared: int
+    root_token: int
+    root_position: int
+    argmax: int
+    probability: float
+    coverage_roots: list[int]
+    covered_1: list[int]
+    covered_2: list[int]
+    covered_4: list[int]
+    covered_8: list[int]
+    covered_positions: list[int]
+    mass_drafted: list[int]
+    mass_accepted: list[int]
+    mass_sum: list[float]
 
 
 @dataclass(frozen=True)
@@ -82,7 +102,7 @@ class Decoded:
     """tokens: all behind the prompt through the end of the last block. nfe: target forwards. nfe_answer: each forward
     split evenly over its commits, the share at or before the first stop id (nfe if there is none). store_passes:
     finished blocks re-encoded for the cache (fused into a counted forward). Seconds; wall_s is the whole generation,
-    less lookahead_s, what an oracle's look-ahead took.
+    less lookahead_s, what an oracle's look-ahead took, and journal_s, what recording took.
     """
 
     tokens: list[int]
@@ -93,6 +113,7 @@ class Decoded:
     draft_s: float
     forward_s: float
     lookahead_s: float
+    journal_s: float
     rounds: list[Round]
     blocks: list[BlockStats]
 

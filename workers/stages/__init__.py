@@ -23,7 +23,8 @@ Inputs = Mapping[str, "Path | list[Path]"]
 class StageSession(Protocol):
     """What the worker lends a stage: loaded targets, a place to report progress, its device.
 
-    `journal` (evaluate only) is a file of one JSON line per finished sample, so that a killed run resumes.
+    `journal` lets a killed evaluate or pretrain go on: a file of one JSON line per finished sample, or of a lock only, with
+    the checkpoint beside it.
     """
 
     device: str
@@ -37,11 +38,12 @@ class StageSession(Protocol):
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """One run: its figures, one row per sample and one row per round."""
+    """One run: its figures, one row per sample, per round and per block."""
 
     summary: dict[str, Any]
     samples: pa.Table
     rounds: pa.Table
+    blocks: pa.Table
 
 
 def target_reference(params: Mapping[str, Any], inputs: Inputs) -> dict | str:

@@ -34,6 +34,7 @@ SAMPLES = pa.schema(
         ("draft_s", pa.float64()),
         ("forward_s", pa.float64()),
         ("lookahead_s", pa.float64()),
+        ("journal_s", pa.float64()),
         ("correct", pa.bool_()),
         ("output", pa.string()),
         ("finish", pa.string()),
@@ -57,6 +58,20 @@ ROUNDS = pa.schema(
         ("true_position_rank", pa.int32()),
         ("true_token_rank", pa.int32()),
         ("replicas", pa.int32()),
+    ]
+)
+_COUNTS = pa.list_(pa.int32())
+BLOCKS = pa.schema(
+    [
+        ("sample_id", pa.string()),
+        ("block", pa.int32()),
+        *((name, pa.int32()) for name in ("commits", "compared", "stale_token", "stale_position", "exact_ties")),
+        *((name, pa.int32()) for name in ("near_ties", "steps_compared", "roots_compared", "root_token")),
+        *((name, pa.int32()) for name in ("root_position", "argmax")),
+        ("probability", pa.float64()),
+        *((name, _COUNTS) for name in ("coverage_roots", "covered_1", "covered_2", "covered_4", "covered_8")),
+        *((name, _COUNTS) for name in ("covered_positions", "mass_drafted", "mass_accepted")),
+        ("mass_sum", pa.list_(pa.float64())),
     ]
 )
 
@@ -164,14 +179,20 @@ def run(params: dict[str, Any], inputs: Inputs, out: Path | None, session: Stage
         ),
     }
     rounds = [row for entry in entries for row in entry["rounds"]]
-    return EvaluationResult(summary, pa.Table.from_pylist(rows, SAMPLES), pa.Table.from_pylist(rounds, ROUNDS))
+    blocks = [{"sample_id": entry["sample"]["sample_id"], **block} for entry in entries for block in entry["blocks"]]
+    return EvaluationResult(
+        summary,
+        pa.Table.from_pylist(rows, SAMPLES),
+        pa.Table.from_pylist(rounds, ROUNDS),
+        pa.Table.from_pylist(blocks, BLOCKS),
+    )
 
 
 def summarise(entries: list[dict[str, Any]]) -> dict[str, Any]:
-    """Figures of a run: means over samples, tok_s pooled, shares over commits, accepted over the rounds that may draft."""
+    """Figures of a run: means over samples, tok_s pooled, shares over commits, accepted over the rounds that drafted."""
     rows = [entry["sample"] for entry in entries]
     blocks = [block for entry in entries for block in entry["blocks"]]
-    accepted = [[r["accepted"] for r in entry["rounds"] if r["round"] > 0] for entry in entries]
+    accepted = [[r["accepted"] for r in entry["rounds"] if r["drafted"] > 0] for entry in entries]
     commits = sum(block["commits"] for block in blocks)
     compared = max(1, sum(block["compared"] for block in blocks))
     return {
@@ -182,7 +203,7 @@ def summarise(entries: list[dict[str, Any]]) -> dict[str, Any]:
         "wall_s": sum(row["wall_s"] for row in rows),
         "segments": max(entry["segment"] for entry in entries),
         "accepted_per_round_pooled": sum(map(sum, accepted)) / max(1, sum(map(len, accepted))),
-        "accepted_per_round_mean": fmean(sum(values) / max(1, len(values)) for values in accepted),
+        "accepted_per_round_mean": fmean(sum(values) / len(values) for values in accepted if values) if any(accepted) else 0.0,
         "exact_tie_share": sum(block["exact_ties"] for block in blocks) / commits,
         "near_tie_share": sum(block["near_ties"] for block in blocks) / commits,
         "stale_token_share": sum(block["stale_token"] for block in blocks) / compared,

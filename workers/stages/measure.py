@@ -118,6 +118,7 @@ def decode_sample(setting: Setting, sample_id: str, prompt: list[int]) -> dict[s
         "draft_s": done.draft_s,
         "forward_s": done.forward_s,
         "lookahead_s": done.lookahead_s,
+        "journal_s": done.journal_s,
         "finish": "length" if stop is None else "stop",
         "tokens": done.tokens,
         "exact_ties": done.exact_ties,
