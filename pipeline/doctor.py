@@ -17,6 +17,7 @@ from pipeline.control_files import read_beat
 from pipeline.provenance import PACKAGES
 from warehouse import WarehouseError, connect
 from workers.errors import UserError
+from workers.targets.digest import PACKAGED, target_digest
 
 LEAST_FREE_GB = 2.0
 LEAST_MEMORY_GB = 6.0
@@ -50,7 +51,7 @@ def examine(home: Path, start_ray: bool = True) -> Iterator[Check]:
     yield _disk(home)
     yield _warehouse(home)
     yield _driver(home)
-    yield _embedded_target()
+    yield from map(_embedded_target, sorted(PACKAGED))
     yield _gpu()
     if start_ray:
         yield _subprocess(
@@ -109,13 +110,11 @@ def _driver(home: Path) -> Check:
     return Check("submit", None, "none is running on this home")
 
 
-def _embedded_target() -> Check:
-    from workers.targets.digest import target_digest
-
+def _embedded_target(name: str) -> Check:
     try:
-        return Check("tiny-sdar", True, f"weights {target_digest('tiny-sdar')[:16]}")
+        return Check(name, True, f"weights {target_digest(name)[:16]}")
     except (UserError, OSError) as error:
-        return Check("tiny-sdar", False, str(error))
+        return Check(name, False, str(error))
 
 
 def _gpu() -> Check:

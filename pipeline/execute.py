@@ -212,8 +212,7 @@ class Execution:
             log=log_path(self.home, node.identity),
             progress=progress_path(self.home, worker),
             artifact=artifact_path(self.home, node.identity) if node.cell is None else None,
-            # A control is timed in one piece, so a killed one starts anew.
-            journal=journal_path(self.home, key) if node.cell is not None and not node.is_control else None,
+            journal=journal_path(self.home, key) if _resumes(node) else None,
         )
 
     def _handle(self, events: list[Ended | Lost]) -> None:
@@ -233,7 +232,7 @@ class Execution:
         else:
             attempt = int(key.rsplit("-", 1)[1])
             self.recorder.run(node, key, attempt, outcome, facts)
-            journal_path(self.home, key).unlink(missing_ok=True)
+        journal_path(self.home, key).unlink(missing_ok=True)
         self.scheduler.done(key)
         self._record(key, "done", actor=facts["worker"], summary=outcome.summary)
         self.watch.note(f"done   {node.label}  {_figures(outcome)}")
@@ -317,6 +316,11 @@ class Execution:
 
     def _open(self, key: str) -> bool:
         return not self.scheduler.states[key].settled
+
+
+def _resumes(node: Node) -> bool:
+    """Whether a killed node goes on from a journal. A control does not: it is timed in one piece."""
+    return node.kind == "pretrain" or (node.cell is not None and not node.is_control)
 
 
 def _token_hint() -> str:

@@ -40,9 +40,9 @@ def log_path(home: Path, identity: str) -> Path:
     return home / "logs" / f"{identity[:16]}.log"
 
 
-def journal_path(home: Path, run: str) -> Path:
-    """The finished samples of an unfinished measurement."""
-    return home / "journal" / f"{run}.jsonl"
+def journal_path(home: Path, key: str) -> Path:
+    """The finished samples of an unfinished measurement (its run id); the checkpoint of a training lies beside it."""
+    return home / "journal" / f"{key}.jsonl"
 
 
 def progress_path(home: Path, worker: str) -> Path:

@@ -96,7 +96,8 @@ def prepare_home(home: Path) -> None:
     for leftover in (home / "progress").iterdir():
         leftover.unlink(missing_ok=True)
     for journal in (home / "journal").glob("*.jsonl"):
-        if (home / "records" / f"{journal.stem}.parquet").exists():  # the driver was killed between the two
+        finished = (home / "records" / f"{journal.stem}.parquet", artifact_path(home, journal.stem))
+        if any(path.exists() for path in finished):  # the driver was killed between the two
             journal.unlink(missing_ok=True)
 
 

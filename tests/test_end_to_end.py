@@ -264,6 +264,15 @@ def test_siblings_go_on_after_a_failure_and_retry_mends_it(own_ray: None, tmp_pa
     assert attempts == {"collect": 1, "train": 2, "evaluate": 1}
 
 
+def test_a_training_goes_on_from_its_checkpoint_after_its_worker_died(own_ray: None, tmp_path: Path) -> None:
+    settings = ("drafter=none", "seed=0", "pretrain=true")
+    only_controls = SPEC.replace("budget: 4\n", "")
+    result, text = run(tmp_path, *settings, text=only_controls, worker_class=workers_for_tests.DyingPretrainer)
+    assert result.exit_code == 1
+    assert "lost   pretrain/tiny-sdar" in text
+    assert "FAILED pretrain/tiny-sdar: ValueError: would go on from half way" in text
+
+
 def test_limited_runs_are_marked_and_kept_out_of_the_tables(own_ray: None, tmp_path: Path) -> None:
     result, text = run(tmp_path, "drafter=[none, chain]", "seed=0", limit=1)
     assert result.exit_code == 0, text

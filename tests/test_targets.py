@@ -14,6 +14,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 from workers.errors import UserError
 from workers.targets.digest import target_digest
 from workers.targets.export import write_target
+from workers.targets.families.sdar import SDAR
 from workers.targets.load import load_target
 from workers.targets.tokenizer import MASK, STOP, train_tokenizer
 from workers.targets.transformer import KVCache, Transformer, TransformerConfig, block_causal_mask
@@ -33,7 +34,7 @@ def directory(tmp_path_factory):
     model = Transformer(CONFIG)
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, mean=float(parameter.ndim == 1), std=0.3)
-    write_target(out, dict(model.state_dict()), CONFIG, BLOCK, train_tokenizer(["a text " * 20], CONFIG.vocab_size))
+    write_target(out, SDAR, dict(model.state_dict()), CONFIG, BLOCK, train_tokenizer(["a text " * 20], CONFIG.vocab_size))
     return out
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -58,3 +59,14 @@ class LyingWorker(Worker):
             tokens = changed.cast(samples["tokens"].type)
             done["result"] = replace(done["result"], samples=samples.set_column(index, "tokens", tokens))
         return done
+
+
+class DyingPretrainer(Worker):
+    """Dies with a checkpoint in the middle of the training, and fails when it is to go on from one."""
+
+    def _run(self, order: Order) -> dict[str, Any]:
+        checkpoint = order.journal.with_suffix(".safetensors")
+        if checkpoint.exists():
+            raise ValueError(f"would go on from {checkpoint.read_text()}")
+        checkpoint.write_text("half way")
+        os._exit(1)
