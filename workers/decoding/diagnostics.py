@@ -22,7 +22,7 @@ class StaleCoverage:
 
     def add(self, commits: int, masked: np.ndarray, stale: Conditionals, confidence: np.ndarray) -> None:
         """A root with `commits` of the block's commits behind it; masked bool [L], confidence fp32 [L] of `stale`."""
-        best = stale.top_tokens[:, : CANDIDATES[-1]].cpu().numpy()
+        best = stale.logits.topk(min(CANDIDATES[-1], stale.logits.shape[-1])).indices.cpu().numpy()
         # A stable sort of the negated values breaks ties to the lowest position, as the target does.
         order = np.argsort(np.where(masked, -confidence, np.inf), kind="stable")
         self._roots.append((commits, best, order))
