@@ -156,7 +156,7 @@ def _check_exclude(spec: Spec, source: Source) -> Iterator[Finding]:
 
 
 def _check_cells(spec: Spec, source: Source) -> Iterator[Finding]:
-    unmatched = grid.unmatched(spec)
+    unmatched = [index for index in grid.unmatched(spec) if not _is_overridden(source, spec.exclude[index])]
     for index in unmatched:
         yield ("exclude", index), "matches no cell of the grid"
     runs = [] if unmatched else grid.expand(spec)
@@ -171,6 +171,11 @@ def _check_cells(spec: Spec, source: Source) -> Iterator[Finding]:
         if method != "control" and (problem := _verifier_problem(spec.drafter_settings(method), verifier)):
             message = f"'{method}' with verifier {verifier}: {problem}, or exclude it"
             yield item_path(source, "drafter", spec.drafter.index(method)), message
+
+
+def _is_overridden(source: Source, entry: Exclude) -> bool:
+    """Whether a column that the entry names was set from outside: what it excludes may then not be there."""
+    return any(path[:1] == (column,) for column in entry.named for path in source.origins)
 
 
 def _verifier_problem(drafter: Drafter, verifier: str) -> str | None:

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from pipeline.control_files import read_beat
 from pipeline.driver import FAILED, OK
-from pipeline.spec import Spec
+from pipeline.spec import Spec, Suite
 from pipeline.standing import check_writable
 from workers.errors import UserError
 
 WAIT_S = 60.0
 
 
-def start_detached(spec: Spec, home: Path, arguments: list[str]) -> str:
+def start_detached(spec: Spec | Suite, home: Path, arguments: list[str]) -> str:
     """Starts the submit and waits until it beats or has ended; returns what to tell the user.
 
     Raises UserError with the last line of its output if it ended with an error of usage.

@@ -19,7 +19,7 @@ from pipeline.recorder import Recorder, runs_of
 from pipeline.report import markdown_summary
 from pipeline.reruns import due, on_latest_device
 from pipeline.schedule import State
-from pipeline.spec import Spec
+from pipeline.spec import Spec, Suite
 from pipeline.standing import Query, check_writable, missing_nodes, prepare_home, set_aside_damaged
 from warehouse import Store, WarehouseError, connect
 
@@ -38,7 +38,7 @@ class Submission:
 
 
 def submit(
-    spec: Spec,
+    spec: Spec | Suite,
     home: str | Path | None = None,
     address: str | None = None,
     limit: int | None = None,
@@ -99,7 +99,7 @@ def snapshot_query(home: Path) -> Query | None:
     return lambda sql, params=None: connection.sql(sql, params=params).to_arrow_table()
 
 
-def _all_done(spec: Spec, graph: Graph, home: Path) -> bool:
+def _all_done(spec: Spec | Suite, graph: Graph, home: Path) -> bool:
     """Whether the published snapshot holds everything, this experiment's plan included."""
     try:
         query = snapshot_query(home)
@@ -131,7 +131,7 @@ def _missing_intact(graph: Graph, home: Path, recorder: Recorder) -> list[Node]:
 
 
 def _finish(
-    spec: Spec, graph: Graph, home: Path, console: Console, code: int, counts: Mapping[str, int], make_report: bool
+    spec: Spec | Suite, graph: Graph, home: Path, console: Console, code: int, counts: Mapping[str, int], make_report: bool
 ) -> Submission:
     """Prints the summary, writes the report, and settles the exit code: an inexact run is a failure, also later."""
     report = home / "reports" / f"{spec.name}.html"

@@ -18,7 +18,7 @@ from pipeline.progress import Display
 from pipeline.recorder import Recorder
 from pipeline.reruns import RETIMED, Measured, Rerun, controls_of, controls_to_add, drift_reason, due
 from pipeline.schedule import Scheduler, State, Task
-from pipeline.spec import Spec
+from pipeline.spec import Spec, Suite
 from pipeline.watch import Watch
 from workers.actor import Order, Outcome, Worker
 
@@ -28,7 +28,7 @@ INTERRUPTED = 130
 
 
 def run_nodes(
-    spec: Spec,
+    spec: Spec | Suite,
     graph: Graph,
     missing: list[Node],
     recorder: Recorder,
@@ -63,7 +63,7 @@ def run_nodes(
 class Execution:
     """The state of one submit while it runs. Tasks are keyed by run id (measurements) or identity (artifacts)."""
 
-    def __init__(self, spec: Spec, graph: Graph, missing: list[Node], recorder: Recorder, display: Display) -> None:
+    def __init__(self, spec: Spec | Suite, graph: Graph, missing: list[Node], recorder: Recorder, display: Display) -> None:
         self.spec = spec
         self.graph = graph
         self.recorder = recorder

@@ -15,12 +15,12 @@ from typing import Any
 
 from pipeline.drafter_settings import MADE_ON, STAGE_OPTIONS, MadeOn
 from pipeline.facts import Facts, executes_code, generated_tasks, stage_version
-from pipeline.grid import Run, expand
+from pipeline.grid import CONTROL_KEY, Run, expand
 from pipeline.mixture import STAGE_SPLITS, deal
 from pipeline.overlap import evaluated_samples
 from pipeline.names import LAW_ONLY
 from pipeline.settings import Section, TargetRef
-from pipeline.spec import Spec
+from pipeline.spec import Spec, Suite
 from workers.errors import UserError
 
 
@@ -90,18 +90,51 @@ class Graph:
         return reached - {identity}
 
 
-def build_graph(spec: Spec, limit: int | None = None, facts: Facts | None = None) -> Graph:
-    """The task graph of a spec. `limit` evaluates only the first so many samples and marks those runs.
+def build_graph(spec: Spec | Suite, limit: int | None = None, facts: Facts | None = None) -> Graph:
+    """The task graph of a spec, or the union of those of a suite. `limit` evaluates only the first so many samples and
+    marks those runs.
 
-    Raises UserError if a target or task cannot be read.
+    Raises UserError if a target or task cannot be read, or if two members of a suite mean different things by one cell.
     """
     if limit is not None and limit < 1:
         raise UserError(f"limit: should be a positive number of samples, got {limit}")
-    builder = _Builder(spec, facts or Facts(), limit)
-    for run in expand(spec):
-        builder.evaluate(run)
-    nodes = sorted(builder.nodes.values(), key=lambda node: _ORDER.index(node.kind))
+    facts, compared = facts or Facts(), evaluated_samples(spec)
+    found: dict[str, Node] = {}
+    for start, part in spec.parts:
+        builder = _Builder(part, facts, limit, compared)
+        for run in expand(part):
+            builder.evaluate(run)
+        for node in builder.nodes.values():
+            found.setdefault(node.identity, replace(node, label=start + node.label))
+    _check_cells(found.values())
+    # Methods follow their control, whichever member asks for them, so that both are timed within a short time.
+    groups: dict[tuple[Any, ...], int] = {}
+    places = {node.identity: groups.setdefault(control_key(node), len(groups)) for node in found.values()}
+    nodes = sorted(
+        found.values(), key=lambda node: (_ORDER.index(node.kind), places[node.identity], not node.is_control)
+    )
     return Graph(tuple(replace(node, priority=index) for index, node in enumerate(nodes)))
+
+
+def control_key(node: Node) -> tuple[Any, ...]:
+    """What a run shares with its control, but the seed; empty for nodes that are no runs."""
+    if node.cell is None:
+        return ()
+    return (*(node.cell[column] for column in CONTROL_KEY), node.target_digest, node.sample_digest, node.limited)
+
+
+def _check_cells(nodes: Iterable[Node]) -> None:
+    """A method has one meaning in the tables: two runs of one cell and seed are one node."""
+    seen: dict[tuple[Any, ...], Node] = {}
+    for node in nodes:
+        if node.cell is None:
+            continue
+        key = (control_key(node), *node.cell.values(), node.seed)
+        if seen.setdefault(key, node) is not node:
+            raise UserError(
+                f"{seen[key].label} and {node.label} are one cell of the tables, but differ in the options of "
+                f"'{node.cell['method']}' or in what it reads; give one of the two another label under drafters"
+            )
 
 
 def digest(document: Any) -> str:
@@ -113,8 +146,9 @@ def digest(document: Any) -> str:
 class _Builder:
     """Collects the nodes that the runs of a spec need; every method returns the identity of the node it makes."""
 
-    def __init__(self, spec: Spec, facts: Facts, limit: int | None) -> None:
+    def __init__(self, spec: Spec, facts: Facts, limit: int | None, compared: list[dict[str, Any]]) -> None:
         self.spec = spec
+        self.compared = compared
         self.facts = facts
         self.limited = limit is not None and limit < spec.samples
         self.samples = limit if self.limited else spec.samples
@@ -173,7 +207,7 @@ class _Builder:
         params = {**_fields(stage, {"task", "prompts", "shard_prompts"}), "block_length": block_length, "pools": pools}
         label = self._stage_label("collect", target, block_length, method, "collect")
         read = any(pool["task"] not in generated_tasks() for pool in pools)
-        compared = evaluated_samples(self.spec) if read else []
+        compared = self.compared if read else []
         return self._add("collect", f"{label}/shard-{shard}", params, {}, target, pools, compared)
 
     def _order_model(

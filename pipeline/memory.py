@@ -10,7 +10,7 @@ import psutil
 
 from pipeline import facts
 from pipeline.settings import TargetRef
-from pipeline.spec import Spec
+from pipeline.spec import Spec, Suite
 from workers.errors import UserError
 from workers.targets.digest import target_directory
 from workers.targets.families import family_of
@@ -22,21 +22,25 @@ WAYS_OUT = "use a machine that holds it, a smaller target, or a cluster (RAY_ADD
 GPU_WIDTH, CPU_WIDTH = 2, 4  # bytes per number: bf16 on GPUs, fp32 elsewhere
 
 
-def check_memory(spec: Spec, address: str | None = None) -> None:
+def check_memory(spec: Spec | Suite, address: str | None = None) -> None:
     """Raise UserError that names what is needed and what is there, if a worker here cannot hold one of the targets.
 
     Counted are the weights and the keys and values of one evaluation. Of a cluster (`address`, RAY_ADDRESS) nothing is known.
     """
     if address or os.environ.get("RAY_ADDRESS"):
         return
-    parameters = {target.name: _parameters(target) for target in spec.targets}
+    positions: dict[TargetRef, int] = {}
+    for _, part in spec.parts:
+        longest = (1 + max(part.budget, default=0)) * max(part.generation_length)
+        positions |= {target: max(longest, positions.get(target, 0)) for target in part.targets}
+    parameters = {target: _parameters(target) for target in positions}
     if max(parameters.values()) * CPU_WIDTH < SMALL:
         return
     gpu = gpu_memory()
-    for target in spec.targets:
+    for target, longest in positions.items():
         width = CPU_WIDTH if gpu is None else GPU_WIDTH
-        weights = parameters[target.name] * width
-        needed = weights + _cache(spec, target, width)
+        weights = parameters[target] * width
+        needed = weights + _cache(target, longest, width)
         what = f"target '{target.name}' needs about {needed / GB:.1f} GB ({weights / GB:.1f} GB of weights in {_dtype(width)})"
         if gpu is not None:
             if needed > gpu:
@@ -73,13 +77,13 @@ def _parameters(target: TargetRef) -> int:
     return parameter_count(target_directory(target.reference))
 
 
-def _cache(spec: Spec, target: TargetRef, width: int) -> int:
+def _cache(target: TargetRef, positions: int, width: int) -> int:
     config = facts.target_config(target)
     shape = family_of(config, target.name).read_config(config, target.name)
-    return cache_bytes(shape, (1 + max(spec.budget, default=0)) * max(spec.generation_length), width)
+    return cache_bytes(shape, positions, width)
 
 
-def _cpu_workers(spec: Spec) -> int:
+def _cpu_workers(spec: Spec | Suite) -> int:
     if spec.execution.actors != "auto":
         return spec.execution.actors
     return max(1, len(os.sched_getaffinity(0)) // spec.execution.threads)

@@ -13,7 +13,7 @@ from pipeline.control_files import write_atomically
 from pipeline.graph import Graph, Node
 from pipeline.paths import artifact_path, submission_path
 from pipeline.reruns import Measured, measured
-from pipeline.spec import Spec
+from pipeline.spec import Spec, Suite
 from pipeline.standing import manifest_digest, read_manifest
 from warehouse import Store
 
@@ -24,7 +24,7 @@ PUBLISH_SHARE = 0.05  # of the time at most; a large warehouse is published less
 class Recorder:
     """Writes one submit of `spec` into an open store."""
 
-    def __init__(self, store: Store, home: Path, spec: Spec, graph: Graph) -> None:
+    def __init__(self, store: Store, home: Path, spec: Spec | Suite, graph: Graph) -> None:
         self.store = store
         self.home = home
         self.spec = spec

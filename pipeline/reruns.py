@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from datetime import timezone
 from typing import Any
 
-from pipeline.graph import Graph, Node
-from pipeline.grid import CONTROL_KEY
+from pipeline.graph import Graph, Node, control_key
 from pipeline.settings import Outliers
 from warehouse import RunTiming, find_outliers
 
@@ -114,9 +113,8 @@ def drift_reason(before: float | None, after: float | None) -> str:
 
 
 def _cell(node: Node) -> tuple[Any, ...]:
-    return (*(node.cell or {}).values(), node.limited)
+    return (*(node.cell or {}).values(), *control_key(node))
 
 
 def _control_key(node: Node) -> tuple[Any, ...]:
-    cell = node.cell or {}
-    return (*(cell[column] for column in CONTROL_KEY), node.seed, node.limited)
+    return (*control_key(node), node.seed)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
+import os
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import PrivateAttr, ValidationError
 
-from pipeline import checks
+from pipeline import checks, grid
 from pipeline.drafter_settings import BUILT_IN, MADE_ON, STAGE_OPTIONS, Drafter
-from pipeline.names import nearest
 from pipeline.settings import (
     Cache,
     CommitRule,
@@ -30,11 +30,14 @@ from pipeline.settings import (
     Target,
     TargetRef,
     Temperature,
+    as_tuple,
     many,
     one_or_more,
 )
+from pipeline.spec_messages import problem_of
 from pipeline.stage_settings import Stages, overridden
-from pipeline.yaml_source import KeyPath, Problem, Source, SpecError, override, parse, read_source, show
+from pipeline.yaml_source import KeyPath, Problem, Source, SpecError, item_path, overlay, override, parse, read_source, show
+from workers.errors import UserError
 from workers.targets.digest import HUB
 
 
@@ -94,32 +97,126 @@ class Spec(Section):
         return list(dict.fromkeys([*self.target, *(self.target_of(place) for place in places if place)]))
 
     @property
+    def parts(self) -> list[tuple[str, Spec]]:
+        """The specs with grids in it, this one, each with what its labels start with."""
+        return [("", self)]
+
+    @property
     def source(self) -> Source:
         """The text it was read from, with lines."""
         return self._source
 
 
-def load_spec(path: str | Path, overrides: Iterable[str] = ()) -> Spec:
+class Suite(Section):
+    """Several specs as one experiment: those of `include`, files or whole specs, in this order.
+
+    Every other setting of its document replaces that of each member (mappings are merged), as an override does.
+    `execution`, `outliers` and the re-timing of controls are the suite's own.
+    """
+
+    name: Label
+    include: one_or_more(Any)
+    execution: Execution = Execution()
+    outliers: Outliers = Outliers()
+    control: Control = Control()
+
+    _members: list[Spec | Suite] = PrivateAttr()
+    _source: Source = PrivateAttr()
+
+    @property
+    def parts(self) -> list[tuple[str, Spec]]:
+        """The specs with grids in it, each with what its labels start with: its name, unless it is the only one."""
+        several = len(self._members) > 1
+        return [
+            (f"{member.name}/" * several + start, spec) for member in self._members for start, spec in member.parts
+        ]
+
+    @property
+    def source(self) -> Source:
+        """Its document with all members in place; its text with theirs behind it."""
+        return self._source
+
+
+def load_spec(path: str | Path, overrides: Iterable[str] = ()) -> Spec | Suite:
     """Reads and validates a spec file, after applying `key.sub=value` overrides.
 
     Raises SpecError (a UserError) with every mistake at once, UserError if the file cannot be read.
     """
-    return _validate(read_source(Path(path)), overrides)
+    return _load(read_source(Path(path)), overrides, (Path(path).resolve(),))
 
 
-def parse_spec(text: str, name: str = "spec", directory: Path | None = None, overrides: Iterable[str] = ()) -> Spec:
+def parse_spec(
+    text: str, name: str = "spec", directory: Path | None = None, overrides: Iterable[str] = ()
+) -> Spec | Suite:
     """`load_spec` for YAML text; relative file names start at `directory` (default: the working directory)."""
-    return _validate(parse(text, name, directory or Path.cwd()), overrides)
+    return _load(parse(text, name, directory or Path.cwd()), overrides)
+
+
+def _load(source: Source, overrides: Iterable[str] = (), files: tuple[Path, ...] = ()) -> Spec | Suite:
+    """`files`: those that are being read, the outermost first."""
+    for assignment in overrides:
+        override(source, assignment)
+    source.data.setdefault("name", Path(source.name).stem)
+    return _load_suite(source, files) if "include" in source.data else _validate(source)
+
+
+def _load_suite(source: Source, files: tuple[Path, ...]) -> Suite:
+    readers: dict[int, type[Section]] = {}
+    problems = list(source.problems)
+    own = {key: value for key, value in source.data.items() if key in Suite.model_fields}
+    try:
+        suite = Suite.model_validate(own, context=readers)
+    except ValidationError as error:
+        problems += [problem_of(detail, source, readers) for detail in error.errors(include_url=False)]
+    members: dict[str, Spec | Suite] = {}
+    for index, item in enumerate(as_tuple(own["include"])):
+        path = item_path(source, "include", index)
+        try:
+            part, inside = _member(source, item, index, path, files)
+            overlay(part, source, without=("name", "include"))
+            member = _load(part, files=inside)
+        except SpecError as error:
+            problems += error.problems
+            continue
+        except UserError as error:
+            problems.append(source.problem(path, str(error)))
+            continue
+        if member.name in members:
+            problems.append(source.problem(path, f"two members are called '{member.name}'; give one another name"))
+        members[member.name] = member
+    if problems:
+        raise SpecError(problems)
+    sources = [member.source for member in members.values()]
+    document = {**own, "include": [each.data for each in sources]}
+    texts = [source.text, *(f"# --- {each.name}\n{each.text}" for each in sources)]
+    suite._members = list(members.values())
+    suite._source = replace(source, data=document, text="\n".join(texts))
+    return suite
+
+
+def _member(
+    source: Source, item: Any, index: int, path: KeyPath, files: tuple[Path, ...]
+) -> tuple[Source, tuple[Path, ...]]:
+    """The document of one entry of `include`, and the files that are being read with it."""
+    if isinstance(item, dict):
+        part = source.part(path, source.name)
+        part.data.setdefault("name", f"part-{index + 1}")
+        return part, files
+    if not isinstance(item, str):
+        raise UserError(f"should be a spec file or a spec, got {show(item)}")
+    file = (source.base_directory(path) / Path(item).expanduser()).resolve()
+    if file in files:
+        raise UserError(f"{item} includes itself")
+    part = read_source(file)
+    part.name = str(Path(os.path.relpath(file)) if file.is_relative_to(Path.cwd()) else file)
+    return part, (*files, file)
 
 
 # Stand-ins for required settings that are wrong, so that the remaining settings can still be checked together.
 _STAND_INS = {"name": "spec", "target": "tiny-sdar", "task": "tiny-math", "drafter": "none", "samples": 1}
 
 
-def _validate(source: Source, overrides: Iterable[str]) -> Spec:
-    for assignment in overrides:
-        override(source, assignment)
-    source.data.setdefault("name", Path(source.name).stem)
+def _validate(source: Source) -> Spec:
     _resolve_checkpoints(source)
     _resolve_data(source)
     problems = list(source.problems)
@@ -127,6 +224,8 @@ def _validate(source: Source, overrides: Iterable[str]) -> Spec:
     problems += checks.find_problems(spec, source, broken)
     if problems:
         raise SpecError(problems)
+    if idle := grid.unmatched(spec):  # of columns that an override has narrowed
+        source.data["exclude"] = [entry for index, entry in enumerate(source.data["exclude"]) if index not in idle]
     return spec
 
 
@@ -170,53 +269,9 @@ def _build(source: Source, problems: list[Problem]) -> tuple[Spec, frozenset[str
         spec = Spec.model_validate(data, context=readers)
     except ValidationError as error:
         details = error.errors(include_url=False)
-        problems += [_problem(detail, source, readers) for detail in details]
+        problems += [problem_of(detail, source, readers) for detail in details]
         broken = frozenset(str(detail["loc"][0]) for detail in details)
         sound = {key: value for key, value in data.items() if key not in broken}
         spec = Spec.model_validate({**{key: _STAND_INS[key] for key in _STAND_INS if key not in sound}, **sound})
     spec._source = source
     return spec, broken
-
-
-def _problem(detail: Any, source: Source, readers: dict[int, type[Section]]) -> Problem:
-    """A pydantic error in the words of the spec, at its line."""
-    kind, value = detail["type"], detail["input"]
-    path, parent = _locate(detail["loc"], source)
-    if kind == "extra_forbidden":
-        known = readers[id(parent)].model_fields
-        return source.problem(path, "unknown key" + nearest(str(path[-1]), known))
-    if kind == "missing":
-        return source.problem(path + (detail["loc"][-1],), "required, but missing")
-    if kind == "union_tag_not_found":
-        return source.problem(path + ("kind",), "required, but missing")
-    if kind == "union_tag_invalid":
-        tag = detail["ctx"]["tag"]
-        return source.problem(path + ("kind",), f"unknown kind {show(tag)}" + nearest(tag, BUILT_IN))
-    if isinstance(value, dict):  # a rule between settings of one section: the overridden one is to blame
-        path = next((inner for inner in source.origins if inner[:-1] == path), path)
-    message = detail["msg"].removeprefix("Input ")
-    if kind in ("model_type", "dict_type", "model_attributes_type"):
-        message = "should be a mapping of settings"
-    if kind == "tuple_type":
-        message = "should be a list"
-    if message.startswith("should"):
-        message += f", got {show(value)}"
-    if kind == "literal_error" and isinstance(value, str):
-        message += nearest(value, re.findall(r"'([^']+)'", detail["ctx"]["expected"]))
-    if isinstance(value, str) and "," in value:
-        message += "; a list is written [a, b]"
-    return source.problem(path, message)
-
-
-def _locate(location: Iterable[str | int], source: Source) -> tuple[KeyPath, Any]:
-    """The path of an error in the document, and the mapping or list that holds it.
-
-    Parts that only pydantic knows (a union's tag, the index of a value that is not in a list) are dropped.
-    """
-    path: KeyPath = ()
-    value = parent = source.data
-    for part in location:
-        inside = part in value if isinstance(value, dict) else isinstance(value, list) and part in range(len(value))
-        if inside:
-            path, parent, value = path + (part,), value, value[part]
-    return path, parent

@@ -12,7 +12,7 @@ from pipeline.control_files import Beat, read_beat
 from pipeline.driver import snapshot_query
 from pipeline.paths import log_path, submission_path
 from pipeline.progress import duration
-from pipeline.spec import Spec, parse_spec
+from pipeline.spec import Spec, Suite, parse_spec
 from pipeline.tables import aligned
 from workers.errors import UserError
 
@@ -96,7 +96,7 @@ def find_logs(home: Path, node: str | None, experiment: str | None) -> list[tupl
     return list({row["identity"]: (row["label"], log_path(home, row["identity"])) for row in rows}.values())
 
 
-def stored_submission(home: Path, name: str | None) -> tuple[Spec, int | None]:
+def stored_submission(home: Path, name: str | None) -> tuple[Spec | Suite, int | None]:
     """The spec and the limit of an experiment's latest submit."""
     name = experiment_name(home, name)
     path = submission_path(home, name)

@@ -5,6 +5,7 @@ The composed node graph is read directly, because the usual loaders stop at the 
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,10 @@ class Problem:
     message: str
     line: int = 0
 
+    @property
+    def file(self) -> str:
+        return self.place.removesuffix(f":{self.line}")
+
     def __str__(self) -> str:
         return f"{self.place}: {self.path}: {self.message}" if self.path else f"{self.place}: {self.message}"
 
@@ -42,15 +47,25 @@ class SpecError(UserError):
     """A spec that cannot be used; `problems` holds every mistake found, the message has one line for each."""
 
     def __init__(self, problems: list[Problem]) -> None:
-        self.problems = sorted(dict.fromkeys(problems), key=lambda problem: problem.line)
+        files = list(dict.fromkeys(problem.file for problem in problems))
+        self.problems = sorted(dict.fromkeys(problems), key=lambda one: (files.index(one.file) * bool(one.line), one.line))
         super().__init__("\n".join(map(str, self.problems)))
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a setting comes from that is not in its document: an override (no line), or the spec that includes it."""
+
+    place: str
+    directory: Path
+    line: int = 0
 
 
 @dataclass
 class Source:
     """A parsed document: `data` in plain Python values, `lines` the line of the key (or list item) at each path.
 
-    `origins` names the override that set a path, which then replaces `file:line`.
+    `origins` says what else has set a path, which then replaces `file:line`.
     """
 
     name: str
@@ -58,14 +73,14 @@ class Source:
     directory: Path
     data: Any = None
     lines: dict[KeyPath, int] = field(default_factory=dict)
-    origins: dict[KeyPath, str] = field(default_factory=dict)
+    origins: dict[KeyPath, Origin] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
     def problem(self, path: KeyPath, message: str) -> Problem:
         """The problem at `path`, placed at the nearest enclosing setting that exists."""
         for end in range(len(path), -1, -1):
-            if path[:end] in self.origins:
-                return Problem(self.origins[path[:end]], show_path(path), message)
+            if origin := self.origins.get(path[:end]):
+                return Problem(origin.place, show_path(path), message, origin.line)
             if path[:end] in self.lines:
                 break
         return self.problem_on(self.lines.get(path[:end], 1), path, message)
@@ -81,7 +96,24 @@ class Source:
 
     def base_directory(self, path: KeyPath) -> Path:
         """Where a relative file name at `path` starts: the spec's directory, the working directory for an override."""
-        return Path.cwd() if any(path[:end] in self.origins for end in range(len(path) + 1)) else self.directory
+        origins = (self.origins.get(path[:end]) for end in range(len(path), -1, -1))
+        return next((origin.directory for origin in origins if origin), self.directory)
+
+    def origin(self, path: KeyPath) -> Origin:
+        """Where the setting at `path`, which exists, is to be looked for by somebody who reads another document."""
+        line = self.lines.get(path, 1)
+        return self.origins.get(path) or Origin(f"{self.name}:{line}", self.directory, line)
+
+    def part(self, path: KeyPath, name: str) -> Source:
+        """The mapping at `path` as a document of its own, which keeps its lines."""
+        data: Any = self.data
+        for step in path:
+            data = data[step]
+        lines, origins = (
+            {inner[len(path) :]: value for inner, value in table.items() if inner[: len(path)] == path}
+            for table in (self.lines, self.origins)
+        )
+        return Source(name, "", self.directory, copy.deepcopy(data), lines, origins)
 
 
 def show_path(path: KeyPath) -> str:
@@ -129,7 +161,7 @@ def override(source: Source, assignment: str) -> None:
         path += (step,)
         if isinstance(parent, dict) and step not in parent:
             parent[step] = {}
-            source.origins[path] = origin
+            source.origins[path] = Origin(origin, Path.cwd())
         parent = parent[step]
     step = _step(parent, parts[-1], path, origin)
     path += (step,)
@@ -141,7 +173,31 @@ def override(source: Source, assignment: str) -> None:
         for old in [old for old in table if old[: len(path)] == path]:
             del table[old]
     source.problems += parsed.problems
-    source.origins.update({inner: origin for inner in (path, *parsed.lines)})
+    source.origins.update({inner: Origin(origin, Path.cwd()) for inner in (path, *parsed.lines)})
+
+
+def overlay(source: Source, over: Source, without: tuple[str, ...]) -> None:
+    """Puts the settings of `over`, except the top-level ones `without`, over those of `source`, in place.
+
+    Mappings are merged; anything else replaces what is there.
+    """
+    for key, value in over.data.items():
+        if key not in without:
+            _put(source, source.data, value, (key,), over)
+
+
+def _put(source: Source, parent: dict[Any, Any], value: Any, path: KeyPath, over: Source) -> None:
+    inside = parent.get(path[-1])
+    if isinstance(value, dict) and isinstance(inside, dict):
+        for key, inner in value.items():
+            _put(source, inside, inner, (*path, key), over)
+        return
+    parent[path[-1]] = copy.deepcopy(value)
+    for table in (source.lines, source.origins):
+        for old in [old for old in table if old[: len(path)] == path]:
+            del table[old]
+    below = [inner for table in (over.lines, over.origins) for inner in table if inner[: len(path)] == path]
+    source.origins.update({inner: over.origin(inner) for inner in below})
 
 
 def show(value: Any) -> str:
