@@ -38,10 +38,12 @@ Elsewhere = Annotated[MadeOn, BeforeValidator(as_target)]
 
 
 class Spiffy(Section):
-    """Spiffy: the calibrated draft graph, cut to the budget. `calibrate_spiffy` replaces settings of the stage of that
+    """Spiffy: the calibrated draft graph, cut to the budget, over the positions by their confidence or by the stale
+    probability of the token drawn there, which counts the noise in. `calibrate_spiffy` replaces settings of the stage of that
     name for this drafter alone; `calibrated_on` takes the graph of another target."""
 
     kind: Literal["spiffy"]
+    rank_by: Literal["confidence", "draw"] = "confidence"
     calibrate_spiffy: CalibrateSpiffy | None = None
     calibrated_on: Elsewhere | None = None
 

@@ -229,8 +229,10 @@ class _Builder:
         target, block_length = self._made_on(target, block_length, options.calibrated_on)
         pools = deal(stage.task, STAGE_SPLITS["calibrate_spiffy"], 0, stage.prompts)
         params = {**_fields(stage, {"task", "prompts"}), "block_length": block_length, "pools": pools}
-        label = self._stage_label("calibrate-spiffy", target, block_length, method, "calibrate_spiffy")
-        return self._add("calibrate-spiffy", label, params, {}, target, pools)
+        ranking = _options(self.spec, method)
+        own = "rank_by" if ranking else "calibrate_spiffy"
+        label = self._stage_label("calibrate-spiffy", target, block_length, method, own)
+        return self._add("calibrate-spiffy", label, params | ranking, {}, target, pools)
 
     def calibrate_floor(self, target: TargetRef, block_length: int, method: str) -> str:
         stage, options = self.spec.stages_of(method).calibrate_floor, self.spec.drafter_settings(method)
@@ -266,10 +268,10 @@ class _Builder:
             return target, block_length
         return self.spec.target_of(place), place.block_length or block_length
 
-    def _stage_label(self, kind: str, target: TargetRef, block_length: int, method: str = "", *stages: str) -> str:
-        """The method is named if it has settings of its own for one of `stages`."""
+    def _stage_label(self, kind: str, target: TargetRef, block_length: int, method: str = "", *options: str) -> str:
+        """The method is named if it has one of these options of its own."""
         several = self.spec.block_length != (block_length,)
-        own = method and any(getattr(self.spec.drafter_settings(method), stage, None) for stage in stages)
+        own = method and any(getattr(self.spec.drafter_settings(method), name, None) for name in options)
         return f"{kind}/{target.name}" + f"/b{block_length}" * several + f"/{method}" * bool(own)
 
     def _add(
@@ -331,20 +333,27 @@ def run_label(spec: Spec, run: Run) -> str:
         parts += [cell.verifier] if "verifier" in several else []
         parts += [cell.layout] if "layout" in several else []
         parts += ["padded" if cell.padded else "unpadded"] if "padded" in several else []
+    parts += [cell.commit_rule] if "commit_rule" in several else []
+    parts += [cell.cache] if "cache" in several else []
     parts += [cell.stop] if "stop" in several else []
     parts += [f"G{cell.generation_length}"] if "generation_length" in several else []
     parts += [f"b{cell.block_length}"] if "block_length" in several else []
     return "/".join([*parts, f"T{cell.temperature:g}", f"s{run.seed}"])
 
 
+# Settings that came later, at what their absence means: left out of identities then, so that these stay what they were.
+LATER = {"rank_by": "confidence", "temperature": 0.0}
+
+
 def _fields(section: Section, without: set[str] | None = None) -> dict[str, Any]:
-    return section.model_dump(mode="json", exclude=without)
+    values = section.model_dump(mode="json", exclude=without)
+    return {key: value for key, value in values.items() if key not in LATER or value != LATER[key]}
 
 
 def _options(spec: Spec, method: str) -> dict[str, Any]:
     """What the drafter of a method drafts with, but its floor. Defaults are in it, so stating one changes nothing."""
     elsewhere = {"kind", "floor", "order_model", *STAGE_OPTIONS, *MADE_ON}
-    return spec.drafter_settings(method).model_dump(mode="json", exclude=elsewhere) if method != "control" else {}
+    return _fields(spec.drafter_settings(method), elsewhere) if method != "control" else {}
 
 
 _ORDER = ("pretrain", "collect", "train", "calibrate-spiffy", "calibrate-floor", "check-rejection", "evaluate")

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, PlainValidator, ValidationInfo
 
-from pipeline.settings import Count, Positive, Section, Seed, as_tuple, distinct, one_or_more, wrong
+from pipeline.settings import Count, Positive, Section, Seed, Temperature, as_tuple, distinct, one_or_more, wrong
 
 
 def _mixture(value: Any) -> Any:
@@ -70,7 +70,8 @@ class Train(Section):
 
 class CalibrateSpiffy(Section):
     """The draft graph of Spiffy: at most `nodes` nodes, from the next `lookahead` commits of `prompts` prompts; a node
-    is scored by its count, plus those of its parents if `accumulation` is degree-1, as published."""
+    is scored by its count, plus those of its parents if `accumulation` is degree-1, as published. Above `temperature` 0
+    the trajectories are sampled, and only the tokens drawn there count, as drafts hold no other ones."""
 
     task: Mixture = {"tiny-math": 1, "tiny-code": 1}
     prompts: Count = 50
@@ -78,6 +79,7 @@ class CalibrateSpiffy(Section):
     lookahead: Positive = 6
     accumulation: Literal["degree-1", "none"] = "degree-1"
     token_ranks: Positive = 8
+    temperature: Temperature = 0.0
     batch: Positive = 16
     generation_length: Positive = 256
 

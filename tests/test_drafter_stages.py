@@ -94,6 +94,38 @@ def test_calibration_of_ones_own() -> None:
     assert nodes["calibrate-floor/tiny-sdar/gamma"].params["tie_band"] == 0.5
 
 
+def test_noise_aware_spiffy_has_a_graph_of_its_own() -> None:
+    nodes = by_label(
+        graph_of(
+            "drafter=[spiffy, aware, sampled]",
+            "temperature=[0, 1]",
+            "drafters={aware: {kind: spiffy, rank_by: draw}, sampled: {kind: spiffy, calibrate_spiffy: {temperature: 1}}}",
+        )
+    )
+    plain = nodes["calibrate-spiffy/tiny-sdar"].params
+    assert nodes["calibrate-spiffy/tiny-sdar/aware"].params == {**plain, "rank_by": "draw"}
+    assert nodes["calibrate-spiffy/tiny-sdar/sampled"].params == {**plain, "temperature": 1}
+    assert nodes["evaluate/tiny-math/aware/D4/T1/s0"].params["drafter_options"] == {"rank_by": "draw"}
+    assert nodes["evaluate/tiny-math/spiffy/D4/T1/s0"].params["drafter_options"] == {}
+
+
+def test_noise_aware_spiffy_calibrates_on_draws_and_stays_exact(tmp_path: Path) -> None:
+    own = make_checkpoint("sdar", tmp_path / "own")
+    graph = graph_of(
+        f"target={{checkpoint: {own}, name: own}}",
+        "temperature=1",
+        "drafter=[none, aware]",
+        "drafters={aware: {kind: spiffy, rank_by: draw, calibrate_spiffy: {temperature: 1}}}",
+    )
+    results = run_graph(graph, tmp_path / "home")
+    control, drafted = (results[f"evaluate/tiny-math/{name}/T1/s0"] for name in ("control", "aware/D4"))
+    assert drafted.samples["tokens"] == control.samples["tokens"]
+    node = next(node for node in graph.nodes if node.kind == "calibrate-spiffy")
+    drawn = json.loads((artifact_path(tmp_path / "home", node.identity) / "graph.json").read_text())
+    assert (drawn["temperature"], drawn["rank_by"]) == (1, "draw")
+    assert {token for entry in drawn["nodes"] for _, token in entry["pairs"]} == {0}
+
+
 def test_artifacts_of_another_target(tmp_path: Path) -> None:
     other = f"{{checkpoint: {make_checkpoint('sdar', tmp_path / 'other')}, name: other}}"
     nodes = by_label(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from workers.drafters.spiffy import ACCUMULATIONS, ROOT_PAIRS, SpiffyDrafter, de
 from workers.drafters.spot import SpotDrafter
 from workers.errors import UserError
 from workers.stages.calibrate_spiffy import block_pairs
+from workers.stages.trajectories import decode_batch
 from workers.verifiers import make_verifier
 
 GRAPH = [
@@ -105,13 +107,38 @@ def test_nodes_without_a_token_hypothesis_are_left_out_with_all_that_hangs_on_th
     assert len(tree) == len(GRAPH) - 1
 
 
+def test_ranking_by_the_draw_puts_the_likeliest_draw_first():
+    asked = request(6, 1)
+    probs = asked.token_probs.copy()
+    probs[:, 0] = [0.1, 0.3, 0.2, 0.9, 0.4, 0.8, 1.0, 1.0]  # the last two are filled
+    tree = SpiffyDrafter(GRAPH, "draw").draft(replace(asked, token_probs=probs))
+    assert np.flatnonzero(tree.states[0] != asked.state).tolist() == [3]
+
+
+@settings(max_examples=5)
+@given(seed=st.integers(0, 50))
+def test_a_sampled_batch_decodes_what_the_loop_decodes_under_the_same_noise(seed):
+    target = random_target(seed % 3)
+    prompts = [np.random.default_rng([seed, row]).integers(1, 40, size=9 + row).tolist() for row in range(3)]
+    noise = [GumbelNoise(seed, f"sample {row}", target.vocab_size) for row in range(3)]
+    written = [dict[tuple[int, int], int]() for _ in prompts]
+    for step in decode_batch(target, prompts, 12, 1.0, noise):
+        for row in np.flatnonzero(step.active):
+            written[row][step.block, int(step.position[row])] = int(step.token[row])
+    settings_ = DecodeSettings(generation_length=12, budget=0, temperature=1.0)
+    for row, prompt in enumerate(prompts):
+        none = make_drafter("none", {}, {}, TargetInfo(8, 48, 47))
+        done = decode(target, prompt, settings_, none, make_verifier("none"), noise[row])
+        assert [token for _, token in sorted(written[row].items())] == done.tokens
+
+
 def test_opportunities_count_ranks_before_the_last_commit_and_stop_at_the_last_mask():
     orders = [[2, 0, 1, 3], [0, 3, 1], [3, 1], [1]]
     top = np.array([[7, 8], [7, 8], [7, 8], [7, 8]])
     history = [(np.array(order), top, order[0], 7) for order in orders]
     history[1] = (*history[1][:3], 8)
     # From the first forward: 2 is committed, 0 ranks first with its second token, 3 last of (0, 1, 3).
-    assert block_pairs(history, ranks=2) == [[(0, 1), (2, 0)], [(0, 0)], []]
+    assert block_pairs(history) == [[(0, 1), (2, 0)], [(0, 0)], []]
 
 
 def test_a_graph_file_reads_back_in_selection_order(tmp_path):
@@ -133,12 +160,18 @@ def spot(floor: float = 0.0) -> SpotDrafter:
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-@pytest.mark.parametrize("kind", ["spiffy", "spot", "spot-floor"])
+@pytest.mark.parametrize("kind", ["spiffy", "spiffy-draw", "spot", "spot-floor"])
 @settings(max_examples=6)
 @given(seed=st.integers(0, 50), prompt=st.integers(1, 19), budget=st.sampled_from([1, 8, 20]))
 def test_decoding_equals_the_control_token_for_token(kind, temperature, seed, prompt, budget):
     target = random_target(seed % 3)
-    drafter = {"spiffy": lambda: SpiffyDrafter(GRAPH), "spot": spot, "spot-floor": lambda: spot(0.2)}[kind]()
+    makers = {
+        "spiffy": lambda: SpiffyDrafter(GRAPH),
+        "spiffy-draw": lambda: SpiffyDrafter(GRAPH, "draw"),
+        "spot": spot,
+        "spot-floor": lambda: spot(0.2),
+    }
+    drafter = makers[kind]()
     noise = GumbelNoise(seed, "sample", target.vocab_size)
     tokens = np.random.default_rng(seed).integers(1, 40, size=prompt).tolist()
 

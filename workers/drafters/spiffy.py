@@ -21,6 +21,7 @@ from workers.errors import UserError
 
 Pairs = frozenset[tuple[int, int]]
 ROOT_PAIRS: Pairs = frozenset()
+RANKINGS = ("confidence", "draw")
 
 
 def parents_of(node: Pairs) -> list[Pairs]:
@@ -91,17 +92,23 @@ def load_graph(directory: Path) -> list[Pairs]:
 class SpiffyDrafter:
     """Drafts the first `budget` nodes of the graph that the current block has room for.
 
-    At T>0 the rank-0 token is the coupled draw. Positions are ranked by confidence at every temperature, as the target
-    chooses them; ranking by the probability of the draw, as SPOT's harness does, made this baseline weaker.
+    At T>0 the rank-0 token is the coupled draw. rank_by: what ranks the positions, their "confidence" at every temperature,
+    as the target chooses them, or the stale probability of the "draw", the noise-aware ranking of SPOT's harness (section
+    F.6). The graph is to be calibrated under the same ranking.
     """
 
-    def __init__(self, graph: Sequence[Pairs]):
+    def __init__(self, graph: Sequence[Pairs], rank_by: str = "confidence"):
+        self.rank_by = rank_by
         self.graph = [(node, np.array(sorted(node)).T, parents_of(node)) for node in graph]
         ranks = 1 + max((j for node in graph for _, j in node), default=0)
         self.hedge = Hedge(size=ranks, below=float("inf"))
 
     def draft(self, request: DraftRequest) -> DraftTree:
-        index = preference(request.stale, request.masked)
+        if self.rank_by == "draw":
+            index = np.flatnonzero(request.masked)
+            index = index[np.argsort(-request.token_probs[index, 0], kind="stable")]
+        else:
+            index = preference(request.stale, request.masked)
         masked = len(index)
         drafted: dict[Pairs, int] = {ROOT_PAIRS: ROOT}
         states: list[np.ndarray] = []
@@ -129,7 +136,9 @@ class SpiffyDrafter:
 
 
 def build(options: Mapping[str, Any], artifacts: Mapping[str, Path], target_info: TargetInfo) -> SpiffyDrafter:
-    reject_unknown("spiffy", options, ())
+    reject_unknown("spiffy", options, ("rank_by",))
+    if (rank_by := options.get("rank_by", "confidence")) not in RANKINGS:
+        raise UserError(f"drafter_options: rank_by of spiffy must be one of {', '.join(RANKINGS)}, not {rank_by!r}")
     if "spiffy" not in artifacts:
         raise UserError("drafter spiffy needs its draft graph: its node has no calibrate-spiffy stage upstream")
-    return SpiffyDrafter(load_graph(Path(artifacts["spiffy"])))
+    return SpiffyDrafter(load_graph(Path(artifacts["spiffy"])), rank_by)

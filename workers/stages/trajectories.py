@@ -1,4 +1,4 @@
-"""Draft-free greedy decoding of many prompts per forward: the trajectories that collection and calibration read."""
+"""Draft-free decoding of many prompts per forward: the trajectories that collection and calibration read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from torch import Tensor
 
 from workers.decoding.caches import resolve_cache
 from workers.decoding.canvas import CanvasContext
-from workers.decoding.commit import COMMIT_RULES
+from workers.decoding.commit import single
+from workers.decoding.noise import GumbelNoise
 from workers.errors import UserError
 from workers.targets.transformer import KVCache, block_causal_mask
 from workers.tasks import check_samples, get_task
@@ -36,7 +37,8 @@ class Prompt:
 class BatchStep:
     """One forward over B blocks, before its commits: arrays of B rows, of which `active` ones have masks left.
 
-    states int64 [B, L]; logits fp32 [B, L, V], the mask id at -inf; confidence fp32 [B, L]; position int64 [B] the
+    states int64 [B, L]; logits fp32 [B, L, V], the mask id at -inf; scores [B, L, V], whose argmax is the token at each
+    position: the logits at T=0, log p / T + G up to a constant above; confidence fp32 [B, L]; position int64 [B] the
     position each row commits; token int64 [B]; block counts from the block of the first generated position.
     """
 
@@ -45,6 +47,7 @@ class BatchStep:
     states: np.ndarray
     masked: np.ndarray
     logits: Tensor
+    scores: Tensor
     confidence: np.ndarray
     position: np.ndarray
     token: np.ndarray
@@ -105,8 +108,16 @@ Forward = Callable[[np.ndarray, np.ndarray | None], Tensor]
 
 
 @torch.inference_mode()
-def decode_batch(target: Target, prompts: Sequence[Sequence[int]], generation_length: int) -> Iterator[BatchStep]:
-    """Decode a batch of `group` greedily, one commit per row and forward, to the end of the last block.
+def decode_batch(
+    target: Target,
+    prompts: Sequence[Sequence[int]],
+    generation_length: int,
+    temperature: float = 0.0,
+    noise: Sequence[GumbelNoise] = (),
+) -> Iterator[BatchStep]:
+    """Decode a batch of `group`, one commit per row and forward, to the end of the last block.
+
+    Greedily, or above temperature 0 under `noise`, one table per prompt.
 
     Yields every forward; a row idles from the moment its block is full until the next block starts. The committed tokens
     equal those of the one-sample decode loop under the target's usual cache, up to rounding between batch shapes.
@@ -120,20 +131,25 @@ def decode_batch(target: Target, prompts: Sequence[Sequence[int]], generation_le
             "shorten generation_length or the prompts"
         )
     forward = (_canvas_forward if target.attention == "full" else _prefix_forward)(target, prompts, spans)
-    single = COMMIT_RULES["single"]
     finished: np.ndarray | None = None
     for block in range((spans[0][1] - spans[0][0]) // length):
         states = np.full((rows, length), target.mask_id, dtype=np.int64)
         if block == 0:
             for state, prompt, (first, _) in zip(states, prompts, spans):
                 state[: len(prompt) - first] = prompt[first:]
+        rows_of_noise = None
+        if temperature > 0:
+            starts = [first + block * length for first, _ in spans]
+            rows_of_noise = torch.stack([one.rows(start, length) for one, start in zip(noise, starts)])
+            rows_of_noise = rows_of_noise.to(target.device)
         while (active := (masked := states == target.mask_id).any(axis=1)).any():
             logits = forward(states, finished)
             finished = None
             confidence = torch.softmax(logits, dim=-1).amax(dim=-1).cpu().numpy()
             position = single(confidence, masked).argmax(axis=1)
-            token = logits[torch.arange(rows), torch.from_numpy(position)].argmax(dim=-1).cpu().numpy()
-            yield BatchStep(block, active, states.copy(), masked, logits, confidence, position, token)
+            scores = logits if rows_of_noise is None else torch.add(rows_of_noise, logits, alpha=1 / temperature)
+            token = scores[torch.arange(rows), torch.from_numpy(position)].argmax(dim=-1).cpu().numpy()
+            yield BatchStep(block, active, states.copy(), masked, logits, scores, confidence, position, token)
             states[active, position[active]] = token[active]
         finished = states
 
