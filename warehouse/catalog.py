@@ -15,7 +15,7 @@ VIEWS = (
     "runs", "nodes", "t_quantiles", "run_rounds", "run_blocks", "controls", "paired", "unpaired", "outliers", "drift", "audit",
     "selected", "cells", "main_table", "comparisons", "acceptance_by_block", "timing_split", "rejection_checks",
     "stale_order_by_block", "stale_coverage", "first_rejections", "acceptance_calibration", "temperature_sweep", "stopping",
-    "control_drift",
+    "control_drift", "ratio_intervals",
 )  # fmt: skip
 
 
