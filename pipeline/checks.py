@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pipeline import checks_data, facts, grid
 from pipeline.drafter_settings import BUILT_IN, MADE_ON, STAGE_OPTIONS, Drafter, Oracle
-from pipeline.names import VERIFIERS, unknown
+from pipeline.names import LAW_ONLY, VERIFIERS, unknown
 from pipeline.settings import Exclude, TargetRef
 from pipeline.yaml_source import Finding, Problem, Source, item_path
 from workers.decoding.caches import cache_problem
@@ -166,6 +166,10 @@ def _check_cells(spec: Spec, source: Source) -> Iterator[Finding]:
     for name, cache in dict.fromkeys((run.cell.target, run.cell.cache) for run in runs):
         if problem := cache_problem(cache, facts.attention(targets[name])):
             yield ("cache",), f"target '{name}': {problem}"
+    for rule, verifier in dict.fromkeys((run.cell.commit_rule, run.cell.verifier) for run in runs):
+        if verifier in LAW_ONLY and rule != "single":
+            message = f"'{rule}' with verifier {verifier}: it corrects one token per step; use commit rule single"
+            yield ("commit_rule",), message
     pairs = dict.fromkeys((run.cell.method, run.cell.verifier) for run in runs if run.cell.temperature > 0)
     for method, verifier in pairs:
         if method != "control" and (problem := _verifier_problem(spec.drafter_settings(method), verifier)):

@@ -18,6 +18,8 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from pipeline.yaml_source import show
+from workers.decoding.rules import canonical_rule
+from workers.errors import UserError
 
 
 class Section(BaseModel):
@@ -123,7 +125,16 @@ Data = dict[Label, Annotated[Any, PlainValidator(_data)]]
 Stop = Literal["fill", "eos"]
 Layout = Literal["batch", "concat"]
 Cache = Literal["auto", "none", "prefix", "approximate-prefix", "dual"]
-CommitRule = Literal["single"]
+
+
+def _commit_rule(text: str) -> str:
+    try:
+        return canonical_rule(text)
+    except UserError as error:
+        raise wrong(str(error)) from None
+
+
+CommitRule = Annotated[str, AfterValidator(_commit_rule)]
 
 
 class Exclude(Section):
@@ -139,7 +150,7 @@ class Exclude(Section):
     padded: one_or_more(bool) | None = None
     layout: one_or_more(str) | None = None
     cache: one_or_more(str) | None = None
-    commit_rule: one_or_more(str) | None = None
+    commit_rule: one_or_more(CommitRule) | None = None
     stop: one_or_more(str) | None = None
     generation_length: one_or_more(int) | None = None
     block_length: one_or_more(int) | None = None

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from workers.decoding.commit import single
 from workers.decoding.noise import GumbelNoise
 from workers.decoding.transition import Transition
 
@@ -47,7 +48,7 @@ def test_committed_tokens_follow_the_tempered_distribution():
     states = np.full((1, 2), 4)
     counts = np.zeros(4)
     for sample in range(3000):
-        transition = Transition("single", 0.7, GumbelNoise(0, str(sample), 5), 4, torch.device("cpu"))
+        transition = Transition(single, 0.7, GumbelNoise(0, str(sample), 5), 4, torch.device("cpu"))
         transition.open_block(8, 2)
         after = transition.step(states, logits).sampled[0]
         assert after[1] == 4

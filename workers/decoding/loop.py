@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from workers.decoding.commit import commit_rule
 from workers.decoding.conditionals import Conditionals
 from workers.decoding.context import Context, make_context
 from workers.decoding.journal import BlockJournal
@@ -44,7 +45,7 @@ def decode(
     check_prompt(target, prompt_tokens, end)
     began = perf_counter()
     context = make_context(target, settings.cache, end, settings.layout, 1 + settings.budget)
-    transition = Transition(settings.commit_rule, settings.temperature, noise, target.mask_id, target.device)
+    transition = Transition(commit_rule(settings.commit_rule), settings.temperature, noise, target.mask_id, target.device)
     decoder = BlockDecoder(target, settings, context, transition, drafter, verifier)
     tokens = list(prompt_tokens)
     context.prefill(tokens[:first])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from workers.decoding.rules import parse_rule
 from workers.errors import UserError
 
 
@@ -12,7 +13,7 @@ class DecodeSettings:
     """generation_length: tokens asked for; the last block is filled to its end. stop: "fill" decodes every block, "eos"
     ends with the block that holds the first stop id. budget: most drafts per round. padded: every drafted forward has
     1 + budget replicas. layout: replicas as batch rows ("batch") or behind a blockwise mask in one row ("concat"). cache:
-    see `workers.decoding.caches`.
+    see `workers.decoding.caches`. commit_rule: see `workers.decoding.rules`.
     """
 
     generation_length: int
@@ -29,6 +30,10 @@ class DecodeSettings:
             raise UserError(f"stop: {self.stop!r} is unknown; choose fill or eos")
         if self.layout not in ("batch", "concat"):
             raise UserError(f"layout: {self.layout!r} is unknown; choose batch or concat")
+        try:
+            parse_rule(self.commit_rule)
+        except UserError as error:
+            raise UserError(f"commit_rule: {error}") from None
         if self.generation_length < 1 or self.budget < 0 or self.temperature < 0:
             raise UserError("generation_length must be at least 1, budget and temperature at least 0")
 
@@ -38,8 +43,8 @@ class Round:
     """One target forward.
 
     block: index of the block among the generated ones; round: index within the block, 0 is always undrafted. accepted:
-    drafts accepted, the bonus commit not counted. positions: absolute, in commit order. reject_cause at the state where
-    the walk stopped, whose next commit was (s, v): "budget" if the tree went no further there, "position" if no child
+    drafts accepted, the bonus commit not counted. positions: absolute, in commit order, those of one step by falling
+    confidence. reject_cause at the state where the walk stopped, whose next commit (the first of its step) was (s, v): "budget" if the tree went no further there, "position" if no child
     fills s, "token" if one does with another token; None if nothing was drafted. true_position_rank: rank (0 is best)
     of s by stale confidence among the positions masked there; true_token_rank: rank of v at s in the stale
     distribution; both None in round 0, which has none. replicas: states in the forward, padding included. Seconds.

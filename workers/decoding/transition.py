@@ -8,10 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from workers.decoding.commit import COMMIT_RULES, CommitRule
+from workers.decoding.commit import CommitRule
 from workers.decoding.conditionals import Conditionals
 from workers.decoding.noise import GumbelNoise, RoundNoise
-from workers.errors import UserError
 
 
 class Step:
@@ -42,6 +41,11 @@ class Step:
         self.noise = noise
         self.stale = stale
 
+    def positions(self, replica: int) -> np.ndarray:
+        """int64 [N]: what `replica` commits, by falling confidence, ties to the lowest index."""
+        committed = np.flatnonzero(self.committed[replica])
+        return committed[np.argsort(-self.confidence[replica, committed], kind="stable")]
+
     @cached_property
     def greedy(self) -> np.ndarray:
         """int64 [R, L]: next states if every commit takes the most probable token."""
@@ -69,10 +73,8 @@ class Transition:
     The noise rows of a block are drawn once, when `open_block` is called. noise: of the current round, None at T=0.
     """
 
-    def __init__(self, commit_rule: str, temperature: float, noise: GumbelNoise, mask_id: int, device: torch.device):
-        if commit_rule not in COMMIT_RULES:
-            raise UserError(f"commit_rule: {commit_rule!r} is unknown; choose one of {', '.join(COMMIT_RULES)}")
-        self._rule = COMMIT_RULES[commit_rule]
+    def __init__(self, rule: CommitRule, temperature: float, noise: GumbelNoise, mask_id: int, device: torch.device):
+        self._rule = rule
         self._noise = noise
         self._mask_id = mask_id
         self._device = device

@@ -12,13 +12,12 @@ import pyarrow as pa
 
 from workers.decoding.caches import EXACT_CACHES, resolve_cache
 from workers.decoding.records import DecodeSettings
+from workers.decoding.rules import LOSSLESS_RULES, canonical_rule
 from workers.errors import UserError
 from workers.stages import EvaluationResult, Inputs, StageSession, target_reference
 from workers.stages.measure import Setting, build_drafter, decode_sample, encode_samples, require_checks, resolve_floor, warm_up
 from workers.tasks import check_samples, get_task
 from workers.verifiers import make_verifier
-
-LOSSLESS_RULES = ("single",)
 
 SAMPLES = pa.schema(
     [
@@ -174,7 +173,7 @@ def run(params: dict[str, Any], inputs: Inputs, out: Path | None, session: Stage
         "warmup_s": warmup_s,
         "distribution_preserving": (
             resolve_cache(params["cache"], target.attention) in EXACT_CACHES
-            and params["commit_rule"] in LOSSLESS_RULES
+            and canonical_rule(params["commit_rule"]) in LOSSLESS_RULES
             and setting.verifier.exact(params["temperature"])
         ),
     }

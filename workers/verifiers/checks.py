@@ -13,7 +13,7 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from workers.decoding.commit import COMMIT_RULES
+from workers.decoding.commit import single
 from workers.decoding.conditionals import Conditionals
 from workers.decoding.noise import RoundNoise
 from workers.decoding.transition import Step
@@ -162,7 +162,7 @@ def check_pairs(
                 tree = drafter.draft(DraftRequest(live.state, masked, stale, tokens, probs, budget, -1))
                 replicas = np.concatenate([live.state[None], tree.states])
                 shared = live.logits.expand(len(replicas), length, vocab)
-                step = Step(replicas, shared, mask_id, COMMIT_RULES["single"], temperature, noise, stale)
+                step = Step(replicas, shared, mask_id, single, temperature, noise, stale)
                 walk = verifier.walk(tree, step)
                 after = tree.states[walk.path[0]] if walk.path else walk.state
                 committed = np.flatnonzero(after != live.state)

@@ -19,5 +19,5 @@ def follow(tree: DraftTree, step: Step, accept: np.ndarray, bonus: np.ndarray) -
     while (child := tree.child(node, accept[node + 1])) is not None:
         path.append(child)
         node = child
-    steps = [np.flatnonzero(step.committed[replica]) for replica in (0, *(n + 1 for n in path))]
+    steps = [step.positions(replica) for replica in (0, *(n + 1 for n in path))]
     return Walk(path, steps, bonus[node + 1])
