@@ -94,7 +94,8 @@ def build_graph(spec: Spec | Suite, limit: int | None = None, facts: Facts | Non
     """The task graph of a spec, or the union of those of a suite. `limit` evaluates only the first so many samples and
     marks those runs.
 
-    Raises UserError if a target or task cannot be read, or if two members of a suite mean different things by one cell.
+    Raises UserError if a target or task cannot be read, or if a run has two names or a name of the tables two
+    meanings.
     """
     if limit is not None and limit < 1:
         raise UserError(f"limit: should be a positive number of samples, got {limit}")
@@ -105,7 +106,8 @@ def build_graph(spec: Spec | Suite, limit: int | None = None, facts: Facts | Non
         for run in expand(part):
             builder.evaluate(run)
         for node in builder.nodes.values():
-            found.setdefault(node.identity, replace(node, label=start + node.label))
+            node = replace(node, label=start + node.label)
+            _keep(found, node)
     _check_cells(found.values())
     # Methods follow their control, whichever member asks for them, so that both are timed within a short time.
     groups: dict[tuple[Any, ...], int] = {}
@@ -114,6 +116,15 @@ def build_graph(spec: Spec | Suite, limit: int | None = None, facts: Facts | Non
         found.values(), key=lambda node: (_ORDER.index(node.kind), places[node.identity], not node.is_control)
     )
     return Graph(tuple(replace(node, priority=index) for index, node in enumerate(nodes)))
+
+
+def _keep(nodes: dict[str, Node], node: Node) -> None:
+    """Adds a node that is not there yet; the first label stays."""
+    if nodes.setdefault(node.identity, node).cell != node.cell:
+        raise UserError(
+            f"{nodes[node.identity].label} and {node.label} are the same run under two names, and it can stand in the "
+            "tables under one only; use one name for both, or leave one out"
+        )
 
 
 def control_key(node: Node) -> tuple[Any, ...]:
@@ -309,8 +320,8 @@ class _Builder:
         if about.get("limited"):
             determinants["limited"] = True
         identity = digest(determinants)
-        if identity not in self.nodes:
-            self.nodes[identity] = Node(kind, label, params, inputs, identity, determinants, **about)
+        node = Node(kind, label, params, inputs, identity, determinants, **about)
+        _keep(self.nodes, node)
         return identity
 
     def _samples_digest(self, pool: Mapping[str, Any], data: Mapping[str, Any]) -> str:

@@ -151,6 +151,7 @@ def test_a_name_means_the_target_of_the_spec_that_has_it(tmp_path: Path) -> None
             f"target=[tiny-sdar, {mine}]",
             "drafter=[spot, moved]",
             "drafters={moved: {kind: spot, trained_on: mine}}",
+            "exclude=[{target: mine, drafter: moved}]",
         )
     )
     native = nodes["evaluate/mine/tiny-math/spot/D4/T0/s0"]

@@ -198,6 +198,12 @@ def test_files_named_in_a_suite_are_found_beside_it(folder: Path) -> None:
     assert any(f"target '{folder}/mine': no such directory" in line for line in problems(folder / "all.yaml"))
 
 
+def test_one_run_of_two_labels_is_refused(folder: Path) -> None:
+    (folder / "two.yaml").write_text(TWO.replace("[spot, tree]", "[mine]") + "drafters: {mine: {kind: spot}}\n")
+    with pytest.raises(UserError, match="one/evaluate/tiny-math/spot/D8/T0/s0 and two/evaluate/.*mine.* under two names"):
+        graph_of(folder / "all.yaml")
+
+
 def test_one_label_of_two_meanings_is_refused(folder: Path) -> None:
     (folder / "two.yaml").write_text(TWO + "drafters: {spot: {kind: spot, hedge: 4}}\n")
     with pytest.raises(UserError, match="one/evaluate/tiny-math/spot/D8/T0/s0 and two/evaluate.* give one of the two"):
