@@ -1,5 +1,5 @@
 -- spot_figure_3: SPOT, figure 3, budget curves at T=0: NFE and throughput ratio over the budget for SPOT and the
---   drafters it is compared with.
+--   drafters it is compared with; padded where a method was measured both ways.
 --   experiment            name of the experiment
 --   target, task, temperature, cache, layout, stop   cell
 --   generation_length, block_length   cell
@@ -21,5 +21,8 @@ WHERE temperature = 0 AND method <> 'control'
 QUALIFY count(DISTINCT budget) OVER (
     PARTITION BY experiment, target, task, temperature, cache, layout, stop, generation_length, block_length,
         device_class, split, n_samples
-) > 2
+) > 2 AND padded = bool_or(padded) OVER (
+    PARTITION BY experiment, target, task, temperature, cache, layout, stop, generation_length, block_length,
+        device_class, split, n_samples, method
+)
 ORDER BY experiment, target, task, method, padded, budget;

@@ -1,5 +1,5 @@
--- spot_figure_4: SPOT, figure 4, deep blocks at T=0, each method at its largest budget: stale order and stale tokens
---   by block, and what is accepted of the drafts.
+-- spot_figure_4: SPOT, figure 4, deep blocks at T=0, each method at its largest budget, padded where it was measured
+--   both ways: stale order and stale tokens by block, and what is accepted of the drafts.
 --   experiment           name of the experiment
 --   target, task, temperature, cache, layout, stop   cell
 --   generation_length, block_length   cell
@@ -28,5 +28,8 @@ WHERE a.temperature = 0 AND a.commit_rule = 'single' AND a.method IN ('control',
 QUALIFY a.budget = max(a.budget) OVER (
     PARTITION BY a.experiment, a.target, a.task, a.temperature, a.cache, a.layout, a.stop, a.generation_length,
         a.block_length, a.device_class, a.method
+) AND a.padded = bool_or(a.padded) OVER (
+    PARTITION BY a.experiment, a.target, a.task, a.temperature, a.cache, a.layout, a.stop, a.generation_length,
+        a.block_length, a.device_class, a.method, a.budget
 )
 ORDER BY a.experiment, a.target, a.task, a.generation_length, a.method, a.padded, a.block;

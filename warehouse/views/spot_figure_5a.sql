@@ -16,8 +16,8 @@ SELECT experiment, target, task, temperature, cache, layout, stop, generation_le
     method, budget, padded, floor, bin, mass_low, mass_high, n_seeds, drafted, accepted, mass, acceptance
 FROM acceptance_calibration
 WHERE method = 'spot' AND temperature = 0 AND commit_rule = 'single'
-QUALIFY budget = max(budget) OVER (
-    PARTITION BY experiment, target, task, temperature, cache, layout, stop, generation_length, block_length,
-        device_class, padded
-)
+QUALIFY budget = max(budget) OVER (PARTITION BY experiment, target, task, temperature, cache, layout, stop,
+    generation_length, block_length, device_class, padded)
+    AND padded = bool_or(padded) OVER (PARTITION BY experiment, target, task, temperature, cache, layout, stop,
+        generation_length, block_length, device_class)
 ORDER BY experiment, target, task, generation_length, block_length, padded, bin;

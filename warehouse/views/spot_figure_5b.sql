@@ -17,8 +17,8 @@ SELECT experiment, target, task, temperature, cache, layout, stop, generation_le
     position_first_share, token_first_share
 FROM first_rejections
 WHERE method = 'spot' AND temperature = 0 AND commit_rule = 'single'
-QUALIFY budget = max(budget) OVER (
-    PARTITION BY experiment, target, task, temperature, cache, layout, stop, generation_length, block_length,
-        device_class, padded
-)
+QUALIFY budget = max(budget) OVER (PARTITION BY experiment, target, task, temperature, cache, layout, stop,
+    generation_length, block_length, device_class, padded)
+    AND padded = bool_or(padded) OVER (PARTITION BY experiment, target, task, temperature, cache, layout, stop,
+        generation_length, block_length, device_class)
 ORDER BY experiment, target, task, generation_length, block_length, padded, block NULLS FIRST;

@@ -48,6 +48,6 @@ FROM compared
 QUALIFY bool_or(changed <> '') OVER (
     PARTITION BY experiment, target, task, temperature, cache, layout, stop, generation_length, block_length,
         device_class, split,
-        sample_set
+        sample_set, budget
 )
 ORDER BY experiment, target, task, budget, padded DESC, (component <> 'recipe'), component, method;

@@ -43,6 +43,7 @@ GROUP BY experiment, target, task, temperature, cache, layout, stop, generation_
     sample_set, method, budget, padded, floor
 QUALIFY count(DISTINCT temperature) OVER (
     PARTITION BY experiment, target, task, cache, layout, stop, generation_length, block_length, device_class, split,
-        sample_set
+        sample_set,
+        method, budget, padded, floor
 ) > 1
 ORDER BY experiment, target, task, temperature, method, budget;
