@@ -1,4 +1,4 @@
-"""Draft trees: hypothetical block states, each one commit behind a parent."""
+"""Draft trees: hypothetical block states, each one step of the target behind a parent."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ class DraftTree:
     """N drafted states of one block in draft order, parents before children.
 
     states: int64 [N, L], mask id where masked; the root itself is not among them.
-    parents: per node the nodes it extends by one commit, `ROOT` (-1) for the root. Usually one; a graph drafter such as
-        Spiffy gives several, and the node is reachable through any of them.
+    parents: per node the nodes it extends by what one step of the target may commit, `ROOT` (-1) for the root. Usually one;
+        a graph drafter such as Spiffy gives several, the one it was grown from first, and the node is reachable through
+        any of them.
     mass: per node the drafter's estimate that the target reaches it, for reports and floors only.
     """
 
@@ -40,6 +41,14 @@ class DraftTree:
             states[node] = root if parent == ROOT else states[parent]
             states[node, position] = token
         return DraftTree(states, [(parent,) for parent, _, _ in edges], mass)
+
+    @property
+    def depth(self) -> int:
+        """Levels below the root, each node one below the first of its parents."""
+        levels = {ROOT: 0}
+        for node, parents in enumerate(self.parents):
+            levels[node] = 1 + levels[parents[0]]
+        return max(levels.values())
 
     @cached_property
     def _children(self) -> dict[int, list[int]]:

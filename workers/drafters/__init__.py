@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from workers.decoding.tree import DraftTree
 
 ORACLES = ("oracle-position", "oracle-token", "oracle-joint")
-DRAFTERS = ("none", "chain", "tree", "spiffy", "spot", *ORACLES)
+DRAFTERS = ("none", "chain", "tree", "spiffy", "spot", "trajectory", *ORACLES)
 
 
 @dataclass(frozen=True)

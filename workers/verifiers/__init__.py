@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from workers.errors import UserError
+from workers.verifiers.acceptance import FORMS, is_subset
 
 if TYPE_CHECKING:
     from workers.decoding.conditionals import Conditionals
@@ -68,7 +69,9 @@ def make_verifier(name: str) -> Verifier:
 
     Raises UserError for an unknown name.
     """
+    if is_subset(name):
+        return importlib.import_module("workers.verifiers.subset").build(name)
     if name not in (*VERIFIERS, "none"):
-        raise UserError(f"verifier: {name!r} is unknown; choose one of {', '.join(VERIFIERS)}")
+        raise UserError(f"verifier: {name!r} is unknown; choose one of {', '.join((*VERIFIERS, *FORMS))}")
     module = "uncoupled" if name == "none" else name.replace("-", "_")
     return importlib.import_module(f"workers.verifiers.{module}").build()
