@@ -217,6 +217,10 @@ _STAND_INS = {"name": "spec", "target": "tiny-sdar", "task": "tiny-math", "draft
 
 
 def _validate(source: Source) -> Spec:
+    drafters = source.data.get("drafters")
+    for label, options in drafters.items() if isinstance(drafters, dict) else ():
+        if label in BUILT_IN and isinstance(options, dict):
+            options.setdefault("kind", label)
     _resolve_checkpoints(source)
     _resolve_data(source)
     problems = list(source.problems)

@@ -130,6 +130,11 @@ def test_an_override_reaches_every_member_and_may_leave_an_exclude_idle(folder: 
     assert problems(folder / "all.yaml", "exclude=[{budget: 9}]") == ["--set exclude: exclude[0]: matches no cell of the grid"]
 
 
+def test_a_built_in_drafter_needs_no_kind(folder: Path) -> None:
+    suite = load_spec(folder / "all.yaml", ["drafters.spot.hedge=4"])
+    assert {spec.drafters["spot"].hedge for _, spec in suite.parts} == {4}
+
+
 def test_execution_is_the_suites_own(folder: Path) -> None:
     (folder / "one.yaml").write_text(ONE + "execution: {threads: 7}\noutliers: {z: 9}\n")
     suite = load_spec(folder / "all.yaml", ["execution.actors=3"])
