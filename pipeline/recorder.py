@@ -37,7 +37,8 @@ class Recorder:
     def begin(self, missing: list[Node], limit: int | None) -> None:
         """Records the experiment and its nodes; those that earlier submits left running are planned again."""
         name = self.spec.name
-        text = self.spec.source.text
+        first, *others = self.spec.files.items()
+        text = "\n".join([first[1], *(f"# --- {name}\n{text}" for name, text in others)])
         self.store.add_experiment(
             name, text, self.graph.identity, provenance.command_line(), self._versions, self._commit
         )

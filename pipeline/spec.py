@@ -61,6 +61,7 @@ class Spec(Section):
     cache: one_or_more(Cache) = ("auto",)
     commit_rule: one_or_more(CommitRule) = ("single",)
     allow_code_execution: bool = False
+    check_logits: bool = False
     pretrain: bool = False
     data: Data = {}
     drafters: dict[Label, Drafter] = {}
@@ -102,6 +103,11 @@ class Spec(Section):
         return [("", self)]
 
     @property
+    def files(self) -> dict[str, str]:
+        """The text of the file it was read from, by name."""
+        return {self._source.name: self._source.text}
+
+    @property
     def source(self) -> Source:
         """The text it was read from, with lines."""
         return self._source
@@ -132,8 +138,16 @@ class Suite(Section):
         ]
 
     @property
+    def files(self) -> dict[str, str]:
+        """The texts of all files it was read from, by name, its own first."""
+        found = {self._source.name: self._source.text}
+        for member in self._members:
+            found |= {name: text for name, text in member.files.items() if name not in found}
+        return found
+
+    @property
     def source(self) -> Source:
-        """Its document with all members in place; its text with theirs behind it."""
+        """Its text, with lines, and as data the document with all members in place."""
         return self._source
 
 
@@ -186,11 +200,8 @@ def _load_suite(source: Source, files: tuple[Path, ...]) -> Suite:
         members[member.name] = member
     if problems:
         raise SpecError(problems)
-    sources = [member.source for member in members.values()]
-    document = {**own, "include": [each.data for each in sources]}
-    texts = [source.text, *(f"# --- {each.name}\n{each.text}" for each in sources)]
     suite._members = list(members.values())
-    suite._source = replace(source, data=document, text="\n".join(texts))
+    suite._source = replace(source, data={**own, "include": [member.source.data for member in suite._members]})
     return suite
 
 

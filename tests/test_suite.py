@@ -149,7 +149,7 @@ def test_a_stored_document_needs_no_files(folder: Path) -> None:
         (folder / f"{name}.yaml").unlink()
     again = parse_spec(stored, "submissions/all.json")
     assert [(node.label, node.identity) for node in build_graph(again, None, FACTS).nodes] == before
-    assert ONE in suite.source.text and TWO in suite.source.text
+    assert [*suite.files.values()] == ["include: [one.yaml, two.yaml]\n", ONE, TWO]
 
 
 def test_members_may_be_written_in_place(folder: Path) -> None:
