@@ -12,6 +12,7 @@ from pydantic import PrivateAttr, ValidationError
 
 from pipeline import checks, grid
 from pipeline.drafter_settings import BUILT_IN, MADE_ON, STAGE_OPTIONS, Drafter
+from pipeline.names import nearest
 from pipeline.settings import (
     Cache,
     CommitRule,
@@ -156,14 +157,14 @@ def load_spec(path: str | Path, overrides: Iterable[str] = ()) -> Spec | Suite:
 
     Raises SpecError (a UserError) with every mistake at once, UserError if the file cannot be read.
     """
-    return _load(read_source(Path(path)), overrides, (Path(path).resolve(),))
+    return _check_reach(_load(read_source(Path(path)), overrides, (Path(path).resolve(),)))
 
 
 def parse_spec(
     text: str, name: str = "spec", directory: Path | None = None, overrides: Iterable[str] = ()
 ) -> Spec | Suite:
     """`load_spec` for YAML text; relative file names start at `directory` (default: the working directory)."""
-    return _load(parse(text, name, directory or Path.cwd()), overrides)
+    return _check_reach(_load(parse(text, name, directory or Path.cwd()), overrides))
 
 
 def _load(source: Source, overrides: Iterable[str] = (), files: tuple[Path, ...] = ()) -> Spec | Suite:
@@ -187,7 +188,7 @@ def _load_suite(source: Source, files: tuple[Path, ...]) -> Suite:
         path = item_path(source, "include", index)
         try:
             part, inside = _member(source, item, index, path, files)
-            overlay(part, source, without=("name", "include"))
+            overlay(part, source, without={("name",), ("include",), *_strangers(part, source)})
             member = _load(part, files=inside)
         except SpecError as error:
             problems += error.problems
@@ -203,6 +204,34 @@ def _load_suite(source: Source, files: tuple[Path, ...]) -> Suite:
     suite._members = list(members.values())
     suite._source = replace(source, data={**own, "include": [member.source.data for member in suite._members]})
     return suite
+
+
+def _strangers(part: Source, source: Source) -> list[KeyPath]:
+    """Drafters of which a suite states only some options, no kind, and which this member does not have."""
+    stated, own = source.data.get("drafters"), part.data.get("drafters")
+    if not isinstance(stated, dict) or "include" in part.data:
+        return []
+    known = {*BUILT_IN, *(own if isinstance(own, dict) else ())}
+    return [
+        ("drafters", label)
+        for label, options in stated.items()
+        if isinstance(options, dict) and "kind" not in options and label not in known
+    ]
+
+
+def _check_reach(spec: Spec | Suite) -> Spec | Suite:
+    """Raises SpecError for options of a drafter that no member of a suite has."""
+    source = spec.source
+    stated = {path[:2] for path in (*source.lines, *source.origins) if path[0:1] == ("drafters",) and len(path) > 1}
+    known = {label for _, part in spec.parts for label in part.drafters}
+    problems = [
+        source.problem(path, f"no member has a drafter '{path[1]}'" + nearest(str(path[1]), known))
+        for path in stated
+        if path[1] not in known
+    ]
+    if problems:
+        raise SpecError(problems)
+    return spec
 
 
 def _member(

@@ -6,6 +6,7 @@ The composed node graph is read directly, because the usual loaders stop at the 
 from __future__ import annotations
 
 import copy
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -176,26 +177,34 @@ def override(source: Source, assignment: str) -> None:
     source.origins.update({inner: Origin(origin, Path.cwd()) for inner in (path, *parsed.lines)})
 
 
-def overlay(source: Source, over: Source, without: tuple[str, ...]) -> None:
-    """Puts the settings of `over`, except the top-level ones `without`, over those of `source`, in place.
+def overlay(source: Source, over: Source, without: Collection[KeyPath]) -> None:
+    """Puts the settings of `over`, except those at the paths `without`, over those of `source`, in place.
 
     Mappings are merged; anything else replaces what is there.
     """
     for key, value in over.data.items():
-        if key not in without:
-            _put(source, source.data, value, (key,), over)
+        _put(source, source.data, value, (key,), over, without)
 
 
-def _put(source: Source, parent: dict[Any, Any], value: Any, path: KeyPath, over: Source) -> None:
+def _put(
+    source: Source, parent: dict[Any, Any], value: Any, path: KeyPath, over: Source, without: Collection[KeyPath]
+) -> None:
+    if path in without:
+        return
     inside = parent.get(path[-1])
     if isinstance(value, dict) and isinstance(inside, dict):
         for key, inner in value.items():
-            _put(source, inside, inner, (*path, key), over)
+            _put(source, inside, inner, (*path, key), over, without)
         return
-    parent[path[-1]] = copy.deepcopy(value)
     for table in (source.lines, source.origins):
         for old in [old for old in table if old[: len(path)] == path]:
             del table[old]
+    source.origins[path] = over.origin(path)
+    if isinstance(value, dict):
+        parent[path[-1]] = {}
+        _put(source, parent, value, path, over, without)
+        return
+    parent[path[-1]] = copy.deepcopy(value)
     below = [inner for table in (over.lines, over.origins) for inner in table if inner[: len(path)] == path]
     source.origins.update({inner: over.origin(inner) for inner in below})
 

@@ -135,6 +135,18 @@ def test_a_built_in_drafter_needs_no_kind(folder: Path) -> None:
     assert {spec.drafters["spot"].hedge for _, spec in suite.parts} == {4}
 
 
+def test_options_without_a_kind_reach_the_members_that_have_the_drafter(folder: Path) -> None:
+    (folder / "one.yaml").write_text(ONE.replace("spot, chain", "wide, chain") + "drafters: {wide: {kind: spot, hedge: 4}}\n")
+    (folder / "nested.yaml").write_text("include: [all.yaml, {include: two.yaml, seed: 3, name: other}]\n")
+    for name in ("all", "nested"):
+        parts = load_spec(folder / f"{name}.yaml", ["drafters.wide.tau=2.0"]).parts
+        found = [spec.drafters["wide"] for _, spec in parts if "wide" in spec.drafters]
+        assert [(drafter.hedge, drafter.tau) for drafter in found] == [(4, 2.0)]
+        assert problems(folder / f"{name}.yaml", "drafters.wdie.tau=2.0") == [
+            "--set drafters.wdie.tau: drafters.wdie: no member has a drafter 'wdie'; did you mean 'wide'?"
+        ]
+
+
 def test_execution_is_the_suites_own(folder: Path) -> None:
     (folder / "one.yaml").write_text(ONE + "execution: {threads: 7}\noutliers: {z: 9}\n")
     suite = load_spec(folder / "all.yaml", ["execution.actors=3"])
