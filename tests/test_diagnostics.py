@@ -39,9 +39,9 @@ def logits_of(law: dict[int, dict[int, int]]) -> torch.Tensor:
     return logits
 
 
-def one_by_one() -> BlockStats:
+def one_by_one(tau: float = 0.9) -> BlockStats:
     """A block without drafts, each forward with a law of its own; the last commit is not the argmax."""
-    journal, state, none = BlockJournal(0, 0), np.full(4, MASK), DraftTree.empty(4)
+    journal, state, none = BlockJournal(0, 0, tau), np.full(4, MASK), DraftTree.empty(4)
     stale = None
     for law, (position, token) in zip(LAWS, COMMITS):
         logits = logits_of(law)
@@ -77,6 +77,27 @@ def test_coverage_of_the_next_commits():
     assert stats.covered_2 == [3, 1, 1, *rest]
     assert stats.covered_4 == stats.covered_8 == [3, 2, 1, *rest]
     assert stats.covered_positions == [2, 2, 1, *rest]
+
+
+def test_positions_in_doubt_and_the_rank_of_their_final_token():
+    """Masked stale confidences: 32/40 at 3, 12/20 at 1, 4/13 at 0; then 8/22 at 0 and 4/13 at 1; then 4/13 at 0. Final tokens
+    4 1 2 at 3 1 0 rank 0 0 1 at first, 1 and 3 then, and 1 in the end."""
+    stats = one_by_one()
+    assert stats.doubtful == 6
+    assert stats.doubtful_covered == [2, 5, 5, 6, 6, 6, 6, 6]
+    assert one_by_one(tau=0.59).doubtful == 4
+
+
+def test_a_round_says_how_many_positions_are_certain_where_it_stopped():
+    """0.92, 0.8, 0.6 and 4/13: masked at the root, then at the draft that fills 2."""
+    full, tree = np.full(4, MASK), DraftTree(np.array([[MASK, MASK, 3, MASK]]), [(-1,)], [0.9])
+    states = np.stack([full, tree.states[0]])
+    step = Step(states, logits_of(LAWS[0]).expand(2, 4, -1), MASK, single, 0.0, None)
+    journal = BlockJournal(0, 0, tau=0.8)
+    stopped = Walk([], [np.array([2])], tree.states[0])
+    taken = Walk([0], [np.array([2]), np.array([3])], np.array([MASK, MASK, 3, 4]))
+    rounds = [journal.add(tree, step, walk, Conditionals(logits_of(LAWS[0])), 2, 0.0, 0.0) for walk in (stopped, taken)]
+    assert [(r.masked, r.certain, r.levels, r.level) for r in rounds] == [(4, 2, 1, 0), (3, 1, 1, 1)]
 
 
 def test_drafts_are_compared_along_the_path_and_binned_by_mass():

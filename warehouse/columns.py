@@ -52,7 +52,7 @@ ROUND_SCHEMA = pa.schema([
     ("sample_id", pa.string()), ("block", pa.int32()), ("round", pa.int32()), ("drafted", pa.int32()),
     ("accepted", pa.int32()), ("positions", _TOKENS), ("draft_s", pa.float64()), ("forward_s", pa.float64()),
     ("reject_cause", pa.string()), ("true_position_rank", pa.int32()), ("true_token_rank", pa.int32()),
-    ("replicas", pa.int32()),
+    ("replicas", pa.int32()), *((name, pa.int32()) for name in ("masked", "certain", "levels", "level")),
 ])  # fmt: skip
 BLOCK_SCHEMA = pa.schema([
     ("sample_id", pa.string()),
@@ -65,7 +65,7 @@ BLOCK_SCHEMA = pa.schema([
         "coverage_roots", "covered_1", "covered_2", "covered_4", "covered_8", "covered_positions", "mass_drafted",
         "mass_accepted",
     )),
-    ("mass_sum", pa.list_(pa.float64())),
+    ("mass_sum", pa.list_(pa.float64())), ("doubtful", pa.int32()), ("doubtful_covered", pa.list_(pa.int32())),
 ])  # fmt: skip
 
 

@@ -15,25 +15,30 @@ MASS_BINS = 10
 class StaleCoverage:
     """Of the next K = 1 .. 8 commits behind the root of each round of a block (SPOT, figure 2b): do all their tokens lie
     within the t most probable stale ones of their positions, and are their positions the K most confident stale ones?
+
+    Beside that, the masked positions of stale confidence below `tau` ("doubtful"), summed over the roots, and at how many of
+    them the token that the block ends with is among the K = 1 .. 8 most probable stale ones (trajectory paper, section 3.2).
     """
 
-    def __init__(self) -> None:
-        self._roots: list[tuple[int, np.ndarray, np.ndarray]] = []
+    def __init__(self, tau: float) -> None:
+        self._tau = tau
+        self._roots: list[tuple[int, np.ndarray, np.ndarray, np.ndarray]] = []
 
     def add(self, commits: int, masked: np.ndarray, stale: Conditionals, confidence: np.ndarray) -> None:
         """A root with `commits` of the block's commits behind it; masked bool [L], confidence fp32 [L] of `stale`."""
         best = stale.logits.topk(min(CANDIDATES[-1], stale.logits.shape[-1])).indices.cpu().numpy()
         # A stable sort of the negated values breaks ties to the lowest position, as the target does.
         order = np.argsort(np.where(masked, -confidence, np.inf), kind="stable")
-        self._roots.append((commits, best, order))
+        self._roots.append((commits, best, order, masked & (confidence < self._tau)))
 
-    def counts(self, positions: list[int], state: np.ndarray) -> dict[str, list[int]]:
+    def counts(self, positions: list[int], state: np.ndarray) -> dict[str, list[int] | int]:
         """Fields of `BlockStats`, K = 1 .. 8 each; positions: the block's commits in order; state int64 [L]: all tokens."""
         roots = np.zeros(STEPS, dtype=np.int64)
         tokens = np.zeros((len(CANDIDATES), STEPS), dtype=np.int64)
         places = np.zeros(STEPS, dtype=np.int64)
+        doubtful, doubtful_covered = 0, np.zeros(CANDIDATES[-1], dtype=np.int64)
         within = np.array(CANDIDATES)[:, None]
-        for commits, best, order in self._roots:
+        for commits, best, order, doubt in self._roots:
             coming = np.array(positions[commits : commits + STEPS])
             hits = best[coming] == state[coming, None]
             rank = np.where(hits.any(axis=1), hits.argmax(axis=1), CANDIDATES[-1])
@@ -43,8 +48,18 @@ class StaleCoverage:
             place = np.empty(len(order), dtype=np.int64)
             place[order] = np.arange(len(order))
             places[:ahead] += np.maximum.accumulate(place[coming]) <= np.arange(ahead)
+            doubtful += int(doubt.sum())
+            found = np.logical_or.accumulate(best[doubt] == state[doubt, None], axis=1).sum(axis=0)
+            doubtful_covered[: len(found)] += found
+            doubtful_covered[len(found) :] += found[-1]
         covered = {f"covered_{t}": row.tolist() for t, row in zip(CANDIDATES, tokens)}
-        return {"coverage_roots": roots.tolist(), **covered, "covered_positions": places.tolist()}
+        return {
+            "coverage_roots": roots.tolist(),
+            **covered,
+            "covered_positions": places.tolist(),
+            "doubtful": doubtful,
+            "doubtful_covered": doubtful_covered.tolist(),
+        }
 
 
 class MassBins:

@@ -10,6 +10,7 @@ import torch
 from workers.decoding.conditionals import Conditionals
 from workers.decoding.diagnostics import MassBins, StaleCoverage
 from workers.decoding.records import BlockStats, Round
+from workers.decoding.rules import DEFAULT_THRESHOLD
 from workers.decoding.transition import Step
 from workers.decoding.tree import DraftTree
 from workers.verifiers import Walk
@@ -18,15 +19,16 @@ NEAR = 1e-6
 
 
 class BlockJournal:
-    """Counts and rounds of one block; `start` is its absolute position.
+    """Counts and rounds of one block; `start` is its absolute position, `tau` the confidence of a certain position.
 
     `seconds`: what the journal itself has taken. It measures the decoder and is no part of it, so that wall time must be
     reduced by it.
     """
 
-    def __init__(self, block: int, start: int):
+    def __init__(self, block: int, start: int, tau: float = DEFAULT_THRESHOLD):
         self._block = block
         self._start = start
+        self._tau = tau
         self.seconds = 0.0
         self._rounds = 0
         self._positions: list[int] = []
@@ -42,7 +44,7 @@ class BlockJournal:
         self._stale_position = 0
         self._exact_ties = 0
         self._near_ties = 0
-        self._coverage = StaleCoverage()
+        self._coverage = StaleCoverage(tau)
         self._mass = MassBins()
 
     def add(
@@ -74,6 +76,7 @@ class BlockJournal:
         self._state = walk.state
         position_rank, token_rank = self._ranks(step, walk, stale, confidence)
         self._rounds += 1
+        masked = step.masked[walk.last + 1]
         entry = Round(
             block=self._block,
             round=self._rounds - 1,
@@ -86,6 +89,10 @@ class BlockJournal:
             true_position_rank=position_rank,
             true_token_rank=token_rank,
             replicas=replicas,
+            masked=int(masked.sum()),
+            certain=int((masked & (step.confidence[walk.last + 1] >= self._tau)).sum()),
+            levels=tree.depth,
+            level=tree.levels[walk.last] if walk.path else 0,
         )
         self.seconds += perf_counter() - began
         return entry

@@ -16,6 +16,7 @@ from workers.decoding.journal import BlockJournal
 from workers.decoding.lookahead import Lookahead
 from workers.decoding.noise import GumbelNoise
 from workers.decoding.records import BlockStats, Decoded, DecodeSettings, Round, answer_share
+from workers.decoding.rules import threshold_of
 from workers.decoding.transition import Transition
 from workers.decoding.tree import DraftTree
 from workers.drafters import Drafter, DraftRequest
@@ -120,7 +121,7 @@ class BlockDecoder:
         """Fill `state` int64 [L], the block at absolute position `start`; its rounds are appended to `rounds`."""
         self._transition.open_block(start, len(state))
         self.lookahead.open_block(start)
-        journal = BlockJournal(block, start)
+        journal = BlockJournal(block, start, threshold_of(self._settings.commit_rule))
         stale: Conditionals | None = None
         last = -1
         while (masked := state == self._mask_id).any():

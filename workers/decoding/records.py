@@ -48,6 +48,9 @@ class Round:
     fills s, "token" if one does with another token; None if nothing was drafted. true_position_rank: rank (0 is best)
     of s by stale confidence among the positions masked there; true_token_rank: rank of v at s in the stale
     distribution; both None in round 0, which has none. replicas: states in the forward, padding included. Seconds.
+    masked: masked positions of the state where the walk stopped; certain: those of confidence tau or more under its forward,
+    tau as in `workers.decoding.rules.threshold_of`. levels: depth of the draft tree; level: that of the last accepted draft,
+    0 for none. A rule of several commits may skip levels, so that level is not `accepted`.
     """
 
     block: int
@@ -61,6 +64,10 @@ class Round:
     true_position_rank: int | None
     true_token_rank: int | None
     replicas: int
+    masked: int
+    certain: int
+    levels: int
+    level: int
 
 
 @dataclass(frozen=True)
@@ -75,7 +82,7 @@ class BlockStats:
     root_position: the same for the first commit of those rounds alone, no draft between it and the distribution.
     argmax: commits of the most probable token of the distribution they were made from; probability: sum of the
     untempered probabilities of the committed tokens there. coverage_roots, covered_*: see
-    `workers.decoding.diagnostics.StaleCoverage`; mass_*: see `MassBins`, mass_sum the summed mass of the drafted.
+    `workers.decoding.diagnostics.StaleCoverage`, as are doubtful and doubtful_covered; mass_*: see `MassBins`, mass_sum the summed mass of the drafted.
     """
 
     block: int
@@ -97,6 +104,8 @@ class BlockStats:
     covered_4: list[int]
     covered_8: list[int]
     covered_positions: list[int]
+    doubtful: int
+    doubtful_covered: list[int]
     mass_drafted: list[int]
     mass_accepted: list[int]
     mass_sum: list[float]

@@ -42,13 +42,18 @@ class DraftTree:
             states[node, position] = token
         return DraftTree(states, [(parent,) for parent, _, _ in edges], mass)
 
+    @cached_property
+    def levels(self) -> list[int]:
+        """Level of each node: 1 below the root, else one more than that of the first of its parents."""
+        levels: list[int] = []
+        for first, *_ in self.parents:
+            levels.append(1 if first == ROOT else 1 + levels[first])
+        return levels
+
     @property
     def depth(self) -> int:
-        """Levels below the root, each node one below the first of its parents."""
-        levels = {ROOT: 0}
-        for node, parents in enumerate(self.parents):
-            levels[node] = 1 + levels[parents[0]]
-        return max(levels.values())
+        """Levels below the root."""
+        return max(self.levels, default=0)
 
     @cached_property
     def _children(self) -> dict[int, list[int]]:

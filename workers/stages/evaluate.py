@@ -57,6 +57,7 @@ ROUNDS = pa.schema(
         ("true_position_rank", pa.int32()),
         ("true_token_rank", pa.int32()),
         ("replicas", pa.int32()),
+        *((name, pa.int32()) for name in ("masked", "certain", "levels", "level")),
     ]
 )
 _COUNTS = pa.list_(pa.int32())
@@ -66,10 +67,10 @@ BLOCKS = pa.schema(
         ("block", pa.int32()),
         *((name, pa.int32()) for name in ("commits", "compared", "stale_token", "stale_position", "exact_ties")),
         *((name, pa.int32()) for name in ("near_ties", "steps_compared", "roots_compared", "root_token")),
-        *((name, pa.int32()) for name in ("root_position", "argmax")),
+        *((name, pa.int32()) for name in ("root_position", "argmax", "doubtful")),
         ("probability", pa.float64()),
         *((name, _COUNTS) for name in ("coverage_roots", "covered_1", "covered_2", "covered_4", "covered_8")),
-        *((name, _COUNTS) for name in ("covered_positions", "mass_drafted", "mass_accepted")),
+        *((name, _COUNTS) for name in ("covered_positions", "doubtful_covered", "mass_drafted", "mass_accepted")),
         ("mass_sum", pa.list_(pa.float64())),
     ]
 )
