@@ -222,7 +222,8 @@ def _strangers(part: Source, source: Source) -> list[KeyPath]:
 def _check_reach(spec: Spec | Suite) -> Spec | Suite:
     """Raises SpecError for options of a drafter that no member of a suite has."""
     source = spec.source
-    stated = {path[:2] for path in (*source.lines, *source.origins) if path[0:1] == ("drafters",) and len(path) > 1}
+    paths = (path for path in (*source.lines, *source.origins) if path[:1] == ("drafters",) and len(path) > 1)
+    stated = dict.fromkeys(path[:2] for path in paths)
     known = {label for _, part in spec.parts for label in part.drafters}
     problems = [
         source.problem(path, f"no member has a drafter '{path[1]}'" + nearest(str(path[1]), known))
