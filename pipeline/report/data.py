@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import warehouse
+from pipeline.report.beside import BESIDE
+from pipeline.report.items import Item
+from pipeline.report.spot import SPOT
 from workers.errors import UserError
 
 if TYPE_CHECKING:
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 BRIEF = ("nodes", "cells", "exactness", "differing", "rescored")
 DETAIL = ("paired", "symptoms", "acceptance", "timing", "comparisons", "archived", "drift", "unpaired", "events")
+ITEMS: tuple[Item, ...] = (*SPOT, *BESIDE)
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,8 @@ class Artifact:
 
 @dataclass(frozen=True)
 class ReportData:
-    """Rows of the queries of the same names (queries/*.sql), JSON artifacts, and `problems` as sentences to print."""
+    """Rows of the queries of the same names (queries/*.sql), of the papers' items, JSON artifacts, and `problems` as
+    sentences to print."""
 
     experiment: Row
     nodes: list[Row]
@@ -48,6 +53,7 @@ class ReportData:
     unpaired: list[Row]
     events: list[Row]
     limited: int
+    items: dict[Item, list[Row]]
     curves: list[Artifact]
     floors: list[Artifact]
     problems: list[str]
@@ -71,6 +77,7 @@ def read_report_data(home: Path, experiment: str, *, brief: bool = False) -> Rep
             raise UserError(f"no experiment {experiment!r} in {home}; it holds: {names}")
         brief_tables = {name: _rows(connection, name, experiment) for name in BRIEF}
         other_tables = {name: [] if brief else _rows(connection, name, experiment) for name in DETAIL}
+        items = {} if brief else {item: _item_rows(connection, item, experiment) for item in ITEMS}
         limited = _rows(connection, "limited", experiment)[0]["runs"]
         artifacts = _rows(connection, "artifacts", experiment)
     problems: list[str] = []
@@ -79,6 +86,7 @@ def read_report_data(home: Path, experiment: str, *, brief: bool = False) -> Rep
         **brief_tables,
         **other_tables,
         limited=limited,
+        items=items,
         curves=_json_artifacts(home, artifacts, "train", "curve.json", problems),
         floors=_json_artifacts(home, artifacts, "calibrate-floor", "floor.json", problems),
         problems=problems,
@@ -86,7 +94,19 @@ def read_report_data(home: Path, experiment: str, *, brief: bool = False) -> Rep
 
 
 def _rows(connection: duckdb.DuckDBPyConnection, query: str, experiment: str) -> list[Row]:
-    sql = (files("pipeline.report") / "queries" / f"{query}.sql").read_text("utf-8")
+    return _fetch(connection, (files("pipeline.report") / "queries" / f"{query}.sql").read_text("utf-8"), experiment)
+
+
+def _item_rows(connection: duckdb.DuckDBPyConnection, item: Item, experiment: str) -> list[Row]:
+    """None where an older program published the snapshot, without the view."""
+    known = connection.execute("SELECT count(*) FROM duckdb_views() WHERE view_name = ?", [item.view]).fetchall()
+    if known == [(0,)]:
+        return []
+    condition = f" AND {item.where}" if item.where else ""
+    return _fetch(connection, f"SELECT * FROM {item.view} WHERE experiment = $experiment{condition}", experiment)
+
+
+def _fetch(connection: duckdb.DuckDBPyConnection, sql: str, experiment: str) -> list[Row]:
     cursor = connection.execute(sql, {"experiment": experiment})
     names = [column[0] for column in cursor.description]
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]

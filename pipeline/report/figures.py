@@ -74,7 +74,7 @@ def _nfe(data: ReportData, styles: Styles) -> Figure | None:
         control = [row["nfe"] for row in rows if row["method"] == CONTROL and row["nfe"] is not None]
         if series:
             title += f" (control {control[0]:.1f})" if control else ""
-            svg = plots.lines(f"nfe-{number}", series, "budget D", "NFE per sample", x_ticks=_ticks(series))
+            svg = plots.lines(f"nfe-{number}", series, "budget D", "NFE per sample", x_ticks=ticks(series))
             panels.append(Panel(title, svg))
     return _figure("nfe", panels, _legend(data.cells, styles))
 
@@ -84,7 +84,7 @@ def _ratio(data: ReportData, styles: Styles) -> Figure | None:
     for number, title, rows in _panels(data.cells):
         if series := _series(_drafted(rows), styles, "budget", "ratio", "ratio_std"):
             svg = plots.lines(
-                f"ratio-{number}", series, "budget D", "throughput ratio", reference=1.0, x_ticks=_ticks(series)
+                f"ratio-{number}", series, "budget D", "throughput ratio", reference=1.0, x_ticks=ticks(series)
             )
             panels.append(Panel(title, svg))
     return _figure("ratio", panels, _legend(data.cells, styles))
@@ -106,7 +106,7 @@ def _by_block(data: ReportData, styles: Styles) -> Figure | None:
     chosen = [row for row in data.acceptance if row["budget"] == budget]
     for number, title, rows in _panels(chosen):
         series = _series(rows, styles, "block", "accepted_per_round")
-        svg = plots.lines(f"block-{number}", series, "block", "drafts accepted per round", x_ticks=_ticks(series))
+        svg = plots.lines(f"block-{number}", series, "block", "drafts accepted per round", x_ticks=ticks(series))
         panels.append(Panel(title, svg))
     return _figure("block", panels, _legend(chosen, styles), budget=budget)
 
@@ -179,7 +179,7 @@ def _learning(curve: Artifact, index: int) -> Figure | None:
             ("Loss (dashed: training)", "loss", losses, "epoch", "nats per commit"),
         )
     ]
-    legend = [_line_key("order model", model), _line_key("stale confidence (baseline)", stale)]
+    legend = [line_key("order model", model), line_key("stale confidence (baseline)", stale)]
     return _figure("learning", panels, legend, suffix)
 
 
@@ -243,7 +243,7 @@ def _common_budget(rows: list[Row]) -> int | None:
     return min(methods, key=lambda budget: (-len(methods[budget]), budget), default=None)
 
 
-def _ticks(series: list[plots.Series]) -> list[float]:
+def ticks(series: list[plots.Series]) -> list[float]:
     """The x values that occur, thinned to at most nine."""
     values = sorted({x for one in series for x in one.x})
     return values[:: max(1, -(-len(values) // 9))]
@@ -255,8 +255,8 @@ def _drafted(rows: list[Row]) -> list[Row]:
 
 def _legend(rows: Iterable[Row], styles: Styles) -> list[Key]:
     methods = sorted({row["method"] for row in rows} - {CONTROL}, key=method_rank)
-    return [_line_key(method, styles[method]) for method in methods]
+    return [line_key(method, styles[method]) for method in methods]
 
 
-def _line_key(label: str, style: Style) -> Key:
+def line_key(label: str, style: Style) -> Key:
     return Key(label, style.css, plots.sample(style))

@@ -14,6 +14,7 @@ from pipeline.report.data import Artifact, ReportData, Row
 from pipeline.report.figures import build_figures
 from pipeline.report.findings import gaps, headlines
 from pipeline.report.numbers import interval, moment, number, percent, signed, span, spread
+from pipeline.report.sections import LEFT, build_sections, not_measured
 from pipeline.report.shape import CONTROL, main_tables
 from pipeline.report.style import assign_styles, css_variables, method_rank
 
@@ -56,6 +57,7 @@ def render(data: ReportData) -> str:
         "moment": moment,
     }
     environment.filters |= {"spread": spread, "mark": lambda rank: {1: "best", 2: "second"}.get(rank, "")}
+    environment.globals["left"] = LEFT
     environment.globals["css_variables"] = css_variables
     figures = build_figures(data)
     methods = [row["method"] for rows in (data.cells, data.exactness, data.comparisons, data.archived) for row in rows]
@@ -76,6 +78,8 @@ def render(data: ReportData) -> str:
             key=lambda row: (row["target"], row["temperature"], method_rank(row["method"]), row["verifier"]),
         ),
         control_share=_control_share(data.timing),
+        sections=build_sections(data.items),
+        not_measured=not_measured(data.items),
         floors=[_floor(artifact) for artifact in data.floors],
         styles=assign_styles(methods),
         written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),

@@ -74,14 +74,14 @@ class MainTable:
 
     @property
     def seeds(self) -> str:
-        return _counts((entry.row["n_seeds"] for line in self.lines for entry in line.entries.values()), "seed")
+        return counts((entry.row["n_seeds"] for line in self.lines for entry in line.entries.values()), "seed")
 
     @property
     def samples(self) -> str:
-        return _counts((entry.row["n_samples"] for line in self.lines for entry in line.entries.values()), "sample")
+        return counts((entry.row["n_samples"] for line in self.lines for entry in line.entries.values()), "sample")
 
 
-def _counts(numbers: Iterable[int], noun: str) -> str:
+def counts(numbers: Iterable[int], noun: str) -> str:
     low, high = min(found := list(numbers)), max(found)
     return f"{low}–{high} {noun}s" if low != high else f"{high} {noun}{'' if high == 1 else 's'}"
 

@@ -21,7 +21,7 @@ FROM acceptance_by_block AS a LEFT JOIN stale_order_by_block AS o
     AND o.verifier = a.verifier AND o.budget = a.budget AND o.padded = a.padded AND o.temperature = a.temperature
         AND o.cache = a.cache AND o.layout = a.layout
     AND o.stop = a.stop AND o.generation_length = a.generation_length AND o.block_length = a.block_length
-        AND o.commit_rule = a.commit_rule AND o.block = a.block
+        AND o.commit_rule = a.commit_rule AND o.block = a.block AND o.blocks = a.blocks
     AND o.floor IS NOT DISTINCT FROM a.floor AND o.device_class IS NOT DISTINCT FROM a.device_class
 WHERE a.temperature = 0 AND a.commit_rule = 'single' AND a.method IN ('control', 'spot', 'spot-gamma', 'spiffy',
     'chain', 'tree')
