@@ -8,13 +8,14 @@ VENV   := .venv
 RUN    := $(VENV)/bin/python
 PIP    := $(RUN) -m pip --disable-pip-version-check
 
-.PHONY: help main smoke test bench lock clean
+.PHONY: help main smoke test bench curve lock clean
 
 help:
 	@echo "make main    set up, then run the whole experiment of specs/main.yaml (results/ holds what it writes)"
 	@echo "make smoke   the same path, a minute long (specs/smoke.yaml)"
 	@echo "make test    set up, then run the test suite"
 	@echo "make bench   time the draft-free decoder and its parts on this machine"
+	@echo "make curve   measure what verification costs here by replicas (TARGET=tiny-sdar OUT=specs/devices/NAME.yaml)"
 	@echo "make lock    rewrite constraints.txt from the versions installed in $(VENV)"
 	@echo "make clean   remove $(VENV) and caches; results/ stays"
 
@@ -29,6 +30,10 @@ test: $(VENV)/.installed-test
 
 bench: $(VENV)/.installed
 	$(RUN) -m benchmarks.decode
+
+TARGET ?= tiny-sdar
+curve: $(VENV)/.installed
+	$(RUN) -m benchmarks.curve $(TARGET) $(if $(OUT),--out $(OUT))
 
 # The stamps are newer than what they were made from, so an unchanged environment is never installed twice.
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/pip

@@ -44,17 +44,20 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=128, help="generated tokens")
     parser.add_argument("--repeat", type=int, default=5)
     arguments = parser.parse_args()
-    if any(os.environ.get(name) != value for name, value in CPU_ENVIRONMENT.items()):
-        # The allocator reads its settings once, when the process starts.
-        command = [sys.executable, "-m", "benchmarks.decode", *sys.argv[1:]]
-        os.execve(sys.executable, command, os.environ | CPU_ENVIRONMENT)
-    torch.set_num_threads(arguments.threads)
+    as_a_worker("benchmarks.decode", arguments.threads)
     dtype = arguments.dtype or ("float32" if arguments.device == "cpu" else "bfloat16")
     target = find_target(arguments.device, dtype)
     print(f"{target.name}, {arguments.device}, {dtype}, {arguments.threads} thread(s)\n")
     print_forwards(target, arguments.prompt // BLOCK * BLOCK, arguments.repeat)
     print()
     print_decodes(target, arguments.prompt, arguments.length, arguments.repeat)
+
+
+def as_a_worker(module: str, threads: int) -> None:
+    """Give this process what workers have; it is started anew if it lacks the allocator's settings, read only then."""
+    if any(os.environ.get(name) != value for name, value in CPU_ENVIRONMENT.items()):
+        os.execve(sys.executable, [sys.executable, "-m", module, *sys.argv[1:]], os.environ | CPU_ENVIRONMENT)
+    torch.set_num_threads(threads)
 
 
 def find_target(device: str, dtype: str) -> Target:
@@ -93,6 +96,11 @@ def print_forwards(target: Target, prefix: int, repeat: int) -> None:
 
 def best(run: Callable[[], object], device: torch.device, repeat: int) -> float:
     """Shortest of `repeat` runs, seconds."""
+    return min(times(run, device, repeat))
+
+
+def times(run: Callable[[], object], device: torch.device, repeat: int) -> list[float]:
+    """Seconds of each of `repeat` runs."""
     seconds = []
     for _ in range(repeat):
         began = perf_counter()
@@ -100,7 +108,7 @@ def best(run: Callable[[], object], device: torch.device, repeat: int) -> float:
         if device.type == "cuda":
             torch.cuda.synchronize()
         seconds.append(perf_counter() - began)
-    return min(seconds)
+    return seconds
 
 
 def print_decodes(target: Target, prompt: int, length: int, repeat: int) -> None:

@@ -94,7 +94,7 @@ class Worker:
                 "driver": _nvidia_driver(),
             }
         else:
-            facts["device_class"] = f"{_cpu_model()}, {self.threads} thread{'s' if self.threads > 1 else ''}"
+            facts["device_class"] = f"{cpu_model()}, {self.threads} thread{'s' if self.threads > 1 else ''}"
         return facts
 
     def run(self, order: Order) -> Outcome:
@@ -236,7 +236,7 @@ def _one_line(error: Exception) -> str:
     return text if isinstance(error, UserError) else f"{type(error).__name__}: {text}"
 
 
-def _cpu_model() -> str:
+def cpu_model() -> str:
     with contextlib.suppress(OSError), open("/proc/cpuinfo") as file:
         for line in file:
             if line.startswith("model name"):
