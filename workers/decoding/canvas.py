@@ -26,6 +26,9 @@ class CanvasContext:
 
     replicas: most states per forward, laid out as in `PrefixContext`. pads: several sequences instead, one per row and per state, with so many unused
     positions on their left. Nothing is stored for its own sake, so store_passes stays 0.
+
+    ahead (cache "dual" alone): the forward that opens a block also gives the logits of the next one, and `forward_pair`
+    takes states of both. ahead_logits: fp32 [L, V] of the next block as of that forward, None where there is none.
     """
 
     def __init__(
@@ -36,6 +39,7 @@ class CanvasContext:
         replicas: int = 1,
         cache: str = "none",
         pads: Sequence[int] = (0,),
+        ahead: bool = False,
     ):
         self._model = target.model
         self._target = target
@@ -52,10 +56,14 @@ class CanvasContext:
         if cache != "none":
             own = target.block_length + 1 if cache == "dual" else capacity
             cached, scratch = (max(rows, replicas), 0) if layout == "batch" else (rows, (replicas - 1) * own)
+            scratch += ahead * (replicas + 1) * own
             self._cache = KVCache(target.model.config, cached, capacity + scratch, self._device, target.dtype)
         self._opened = -1
         self._mask: Tensor | None = None
         self._concat_mask: Tensor | None = None
+        self._pair_masks: dict[tuple[int, int], Tensor] = {}
+        self._ahead = ahead
+        self.ahead_logits: Tensor | None = None
         self.length = 0
         self.forwards = 0
         self.store_passes = 0
@@ -97,9 +105,7 @@ class CanvasContext:
             positions = positions if self._visible is not None else positions[0]
             logits = self._model(tokens[:, self._own], positions, self._mask, self._cache, keep=length)
         self.forwards += 1
-        logits = logits.reshape(replicas, length, -1).float()
-        logits[..., self._target.mask_id] = -torch.inf
-        return logits
+        return self._finished(logits.reshape(replicas, length, -1))
 
     def _arrange(self, start: int, length: int) -> None:
         """Split the canvas into what forwards compute, the rows of the block's logits last, and what they see stored.
@@ -113,10 +119,12 @@ class CanvasContext:
         rows = torch.arange(start - shift, start + length - shift)
         rest = [index for index in range(first, end) if not start - shift <= index < start + length - shift]
         self._own = torch.cat([torch.tensor(rest, dtype=torch.int64), rows]).to(self._device)
-        stored = [*range(first), *range(end, whole)]
+        # The next block comes last, so that a forward over both blocks can leave its stored part out.
+        behind = range(end, min(end + length, whole) if self._ahead else end)
+        stored = [*range(first), *range(behind.stop, whole), *behind]
         self._stored = torch.tensor(stored, dtype=torch.int64, device=self._device)
         keys = torch.cat([self._stored, self._own])
-        self._mask, self._concat_mask = None, None
+        self._mask, self._concat_mask, self._pair_masks = None, None, {}
         if self._target.attention == "block-causal":
             self._mask = block_causal_mask(self._own, self._target.block_length, keys)
         elif self._visible is not None:
@@ -128,11 +136,77 @@ class CanvasContext:
         order = torch.cat([self._stored, self._own])
         positions = self._positions[:, order] if self._visible is not None else order
         self._cache.length = 0
-        logits = self._model(
-            tokens[:, order], positions, self._mask, self._cache, store=len(self._stored), keep=length
-        )
+        store = len(self._stored)
+        if not self._ahead or self._opened + 2 * length > self._canvas.shape[1]:
+            self.ahead_logits = None
+            logits = self._model(tokens[:, order], positions, self._mask, self._cache, store=store, keep=length)
+        else:
+            wanted = (order >= self._opened - int(self._target.shift)) & (
+                order < self._opened + 2 * length - int(self._target.shift)
+            )
+            logits = self._model(tokens[:, order], positions, self._mask, self._cache, store=store, select=wanted[None])
+            logits = logits[order[wanted].argsort()]
+            self.ahead_logits = self._finished(logits[length:])
+            logits = logits[:length]
         if len(tokens) == 1:
             self._cache.replicate(0)
+        return logits
+
+    def forward_pair(self, states: np.ndarray, ahead: np.ndarray, start: int) -> tuple[Tensor, Tensor]:
+        """Logits fp32 [R, L, V] and [N, L, V] of states int64 [R, L] of the open block at `start` and [N, L] of the next one.
+
+        The first of either are the roots, which see each other and what surrounds both blocks, as stored. Every further
+        state sees itself, the root of the other block, and the same surroundings. All are laid out in one row, whatever
+        the layout, as batch rows would have to repeat the roots.
+        """
+        if start != self._opened or self.ahead_logits is None:
+            raise ValueError("two blocks are decoded together once the first of them is open")
+        shift, length = int(self._target.shift), states.shape[1]
+        low, middle, high = start - shift, start + length - shift, start + 2 * length - shift
+        both = torch.arange(low, start + 2 * length, device=self._device)
+        own, behind = both[: length + shift], both[length:]
+        canvas = self._canvas[0].clone()
+        canvas[start : start + length] = torch.from_numpy(states[0]).to(self._device)
+        canvas[start + length : start + 2 * length] = torch.from_numpy(ahead[0]).to(self._device)
+        drafts, drafts_ahead = canvas.expand(len(states) - 1, -1).clone(), canvas.expand(len(ahead) - 1, -1).clone()
+        drafts[:, start : start + length] = torch.from_numpy(states[1:]).to(self._device)
+        drafts_ahead[:, start + length : start + 2 * length] = torch.from_numpy(ahead[1:]).to(self._device)
+        row = torch.cat([canvas[both], drafts[:, own].flatten(), drafts_ahead[:, behind].flatten()])[None]
+        positions = torch.cat([both, own.repeat(len(drafts)), behind.repeat(len(drafts_ahead))])
+        unit = torch.cat([
+            torch.zeros_like(both),
+            1 + torch.arange(len(drafts), device=self._device).repeat_interleave(len(own)),
+            1 + len(drafts) + torch.arange(len(drafts_ahead), device=self._device).repeat_interleave(len(behind)),
+        ])  # fmt: skip
+        mask = self._pair_masks.get((len(states), len(ahead)))
+        if mask is None:
+            mask = self._pair_mask(positions, unit, own, behind, len(drafts), length)
+            self._pair_masks[len(states), len(ahead)] = mask
+        current = (unit <= len(drafts)) & (positions >= low) & (positions < middle)
+        coming = ((unit == 0) | (unit > len(drafts))) & (positions >= middle) & (positions < high)
+        wanted = current | coming
+        logits = self._finished(self._model(row, positions, mask, self._cache, select=wanted[None]))
+        self.forwards += 1
+        first = current[wanted]
+        return logits[first].view(len(states), length, -1), logits[~first].view(len(ahead), length, -1)
+
+    def _pair_mask(
+        self, positions: Tensor, unit: Tensor, own: Tensor, behind: Tensor, drafts: int, length: int
+    ) -> Tensor:
+        """Who sees whom in `forward_pair`: additive [Q, stored + Q]; unit 0 holds the roots, then come drafts of either block."""
+        stored = len(self._stored)
+        seen = unit[:, None] == unit[None, :]
+        for drafted, replaced in (((unit > 0) & (unit <= drafts), own), (unit > drafts, behind)):
+            elsewhere = (unit == 0) & ((positions < replaced[0]) | (positions > replaced[-1]))
+            seen |= drafted[:, None] & elsewhere[None, :]
+        around = seen.new_ones(len(positions), stored)
+        around[:, stored - length :] = False
+        mask = torch.zeros(len(positions), stored + len(positions), device=self._device, dtype=self._target.dtype)
+        return mask.masked_fill_(~torch.cat([around, seen], dim=1), -torch.inf)
+
+    def _finished(self, logits: Tensor) -> Tensor:
+        logits = logits.float()
+        logits[..., self._target.mask_id] = -torch.inf
         return logits
 
     def _concatenated(self, tokens: Tensor, length: int) -> Tensor:

@@ -34,14 +34,19 @@ class Context(Protocol):
     def forward(self, states: np.ndarray, start: int) -> Tensor: ...
 
 
-def make_context(target: Target, cache: str, capacity: int, layout: str, replicas: int) -> Context:
-    """The context of one sequence of `capacity` positions; raises UserError for a cache that the target cannot have."""
+def make_context(
+    target: Target, cache: str, capacity: int, layout: str, replicas: int, ahead: bool = False
+) -> Context:
+    """The context of one sequence of `capacity` positions; raises UserError for a cache that the target cannot have, or
+    that is not "dual" where the next block is decoded ahead."""
     if problem := cache_problem(cache, target.attention):
         raise UserError(f"target {target.name}: cache {problem}")
     cache = resolve_cache(cache, target.attention)
+    if ahead and cache != "dual":
+        raise UserError(f"inter_blocks: needs cache dual, target {target.name} is decoded with cache {cache}")
     if cache == "prefix":
         return PrefixContext(target, capacity, layout, replicas)
-    return CanvasContext(target, capacity, layout, replicas, cache)
+    return CanvasContext(target, capacity, layout, replicas, cache, ahead=ahead)
 
 
 class PrefixContext:
