@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from pipeline import checks_data, facts, grid
-from pipeline.drafter_settings import BUILT_IN, MADE_ON, STAGE_OPTIONS, Drafter, Oracle
+from pipeline.drafter_settings import BUILT_IN, MADE_ON, STAGE_OPTIONS, Drafter, Oracle, Trajectory
 from pipeline.names import LAW_ONLY, VERIFIERS, unknown
 from pipeline.settings import Exclude, TargetRef
 from pipeline.yaml_source import Finding, Problem, Source, item_path
+from workers.decoding.acceptance import FORMS, is_subset, parse_acceptance
 from workers.decoding.caches import cache_problem
+from workers.errors import UserError
 
 if TYPE_CHECKING:
     from pipeline.spec import Spec
@@ -128,9 +130,14 @@ def _check_methods_differ(spec: Spec, source: Source) -> Iterator[Finding]:
 
 def _check_verifiers(spec: Spec, source: Source) -> Iterator[Finding]:
     for index, verifier in enumerate(spec.verifier):
-        if verifier not in VERIFIERS:
-            path = item_path(source, "verifier", index)
-            yield path, unknown("verifier", verifier, VERIFIERS)
+        path = item_path(source, "verifier", index)
+        if is_subset(verifier):
+            try:
+                parse_acceptance(verifier)
+            except UserError as error:
+                yield path, str(error)
+        elif verifier not in VERIFIERS:
+            yield path, unknown("verifier", verifier, (*VERIFIERS, *FORMS))
 
 
 def _check_budget(spec: Spec, source: Source) -> Iterator[Finding]:
@@ -166,6 +173,7 @@ def _check_cells(spec: Spec, source: Source) -> Iterator[Finding]:
     for name, cache in dict.fromkeys((run.cell.target, run.cell.cache) for run in runs):
         if problem := cache_problem(cache, facts.attention(targets[name])):
             yield ("cache",), f"target '{name}': {problem}"
+    yield from _check_trajectories(spec, source, runs)
     for rule, verifier in dict.fromkeys((run.cell.commit_rule, run.cell.verifier) for run in runs):
         if verifier in LAW_ONLY and rule != "single":
             message = f"'{rule}' with verifier {verifier}: it corrects one token per step; use commit rule single"
@@ -182,10 +190,24 @@ def _is_overridden(source: Source, entry: Exclude) -> bool:
     return any(path[:1] == (column,) for column in entry.named for path in source.origins)
 
 
+def _check_trajectories(spec: Spec, source: Source, runs: Iterable[grid.Run]) -> Iterator[Finding]:
+    for method, budget, cache in dict.fromkeys((run.cell.method, run.cell.budget, run.cell.cache) for run in runs):
+        drafter = None if method == "control" else spec.drafter_settings(method)
+        if not isinstance(drafter, Trajectory):
+            continue
+        path = item_path(source, "drafter", spec.drafter.index(method))
+        if budget < drafter.nodes:
+            yield path, f"'{method}' drafts up to {drafter.nodes} states a round; a budget of {budget} is below, exclude it"
+        if drafter.inter_blocks and cache != "dual":
+            yield path, f"'{method}' with inter_blocks needs full attention and cache dual, not {cache}; set inter_blocks: 0"
+
+
 def _verifier_problem(drafter: Drafter, verifier: str) -> str | None:
     """Why drafts cannot be verified that way at T>0, and what to do."""
     if isinstance(drafter, Oracle) and verifier != "coupled":
         return "at T>0 the future is known under the coupled noise only; use verifier coupled"
+    if isinstance(drafter, Trajectory) and verifier in LAW_ONLY:
+        return "its drafts fill several positions at once; use greedy, uncoupled, coupled or a subset acceptance"
     if verifier == "rejection" and not (drafter.kind == "chain" or getattr(drafter, "shape", None) == "chain"):
         chain = "shape: chain or " if drafter.kind == "spot" else ""
         return f"it drafts trees, and rejection sampling takes one proposal per link; use {chain}verifier pt-rejection"

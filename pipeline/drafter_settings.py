@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, mod
 
 from pipeline.settings import Positive, Probability, Section, TargetRef, as_target, wrong
 from pipeline.stage_settings import CalibrateFloor, CalibrateSpiffy, Collect, Train
+from workers.decoding.trajectory_shape import node_count
 
 
 def _floor(value: Any) -> float | str:
@@ -93,13 +94,32 @@ class Spot(Section):
         return self
 
 
+class Trajectory(Section):
+    """Trajectory drafts, W x D by stale confidence. `variant` sets the size of its levels, `tokens` the hypotheses per
+    position at the first of them; positions of stale confidence `tau` or more are in every draft (null: what the commit
+    rule leaves is branched over as it is). `inter_blocks`: drafts of the next block, 0 for none; needs cache dual."""
+
+    kind: Literal["trajectory"]
+    width: Positive = 2
+    depth: Positive = 2
+    variant: Literal["hybrid", "top-2", "full", "duplicate"] = "hybrid"
+    tokens: Annotated[int, Field(ge=1, le=4)] = 1
+    tau: Annotated[float, Field(gt=0, le=1)] | None = None
+    inter_blocks: Annotated[int, Field(ge=0, le=3)] = 0
+
+    @property
+    def nodes(self) -> int:
+        """Most drafts per round."""
+        return node_count(self.width, self.depth, self.variant) + self.inter_blocks
+
+
 class Oracle(Section):
     """Peeks at the target's own continuation: a ceiling, not a method."""
 
     kind: Literal["oracle-position", "oracle-token", "oracle-joint"]
 
 
-Drafter = Annotated[Chain | Oracle | Spot | Spiffy | Tree, Field(discriminator="kind")]
+Drafter = Annotated[Chain | Oracle | Spot | Spiffy | Trajectory | Tree, Field(discriminator="kind")]
 
 
 # Options of a drafter that say how and where its artifacts are made.
@@ -112,6 +132,7 @@ BUILT_IN = {
     "spiffy": Spiffy(kind="spiffy"),
     "chain": Chain(kind="chain"),
     "tree": Tree(kind="tree"),
+    "trajectory": Trajectory(kind="trajectory"),
     "oracle-position": Oracle(kind="oracle-position"),
     "oracle-token": Oracle(kind="oracle-token"),
     "oracle-joint": Oracle(kind="oracle-joint"),

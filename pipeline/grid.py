@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.facts import attention
 from pipeline.settings import Exclude
+from workers.decoding.acceptance import is_subset, parse_acceptance
 from workers.decoding.caches import resolve_cache
 
 if TYPE_CHECKING:
@@ -129,7 +130,10 @@ def _shared(spec: Spec) -> Iterator[dict[str, Any]]:
 
 
 def canonical_verifier(verifier: str, temperature: float) -> str:
-    """At temperature 0 all verifiers are the greedy one; `auto` is the coupled one above."""
+    """At temperature 0 all exact verifiers are the greedy one; `auto` is the coupled one above. The acceptance rules of
+    trajectories are themselves at any temperature, in their full form."""
+    if is_subset(verifier):
+        return str(parse_acceptance(verifier))
     if temperature == 0:
         return "greedy"
     return "coupled" if verifier == "auto" else verifier

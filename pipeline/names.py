@@ -10,14 +10,8 @@ VERIFIERS = ("auto", "greedy", "uncoupled", "coupled", "rejection", "pt-rejectio
 LAW_ONLY = ("rejection", "pt-rejection")
 
 
-# Words of the field that name a drafter or verifier which this version does not have.
-UNAVAILABLE = ("trajectory",)
-
-
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
     """The message for a name that is not one of the known ones."""
-    if name in UNAVAILABLE:
-        return f"{what} '{name}' is not available; valid here: {', '.join(known)}"
     return f"unknown {what} '{name}'" + nearest(name, known)
 
 

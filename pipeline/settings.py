@@ -18,6 +18,7 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from pipeline.yaml_source import show
+from workers.decoding.acceptance import parse_acceptance
 from workers.decoding.rules import canonical_rule
 from workers.errors import UserError
 
@@ -137,13 +138,23 @@ def _commit_rule(text: str) -> str:
 CommitRule = Annotated[str, AfterValidator(_commit_rule)]
 
 
+def _full_form(verifier: str) -> str:
+    try:
+        return str(parse_acceptance(verifier))
+    except UserError:
+        return verifier
+
+
+Verifier = Annotated[str, AfterValidator(_full_form)]
+
+
 class Exclude(Section):
     """Cells to leave out: those that have one of the listed values in every named column."""
 
     target: one_or_more(str) | None = None
     task: one_or_more(str) | None = None
     drafter: one_or_more(str) | None = None
-    verifier: one_or_more(str) | None = None
+    verifier: one_or_more(Verifier) | None = None
     budget: one_or_more(int) | None = None
     temperature: one_or_more(Temperature) | None = None
     seed: one_or_more(int) | None = None

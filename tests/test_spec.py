@@ -95,12 +95,7 @@ def test_values_keep_their_yaml_1_2_types() -> None:
         ("target: tiny-sdar", "target: [tiny-sdar, tiny-sdar]", "'tiny-sdar' is listed twice"),
         ("task: [tiny-math, tiny-code]", "task: [tiny-maths]", "unknown task 'tiny-maths'; did you mean 'tiny-math'?"),
         ("drafter: [none, spot,", "drafter: [none, spto,", "drafter[1]: unknown drafter 'spto'; did you mean 'spot'?"),
-        (
-            "drafter: [none, spot,",
-            "drafter: [none, trajectory,",
-            "'trajectory' is not available; valid here: none, spot",
-        ),
-        ("verifier: auto", "verifier: trajectory", "verifier 'trajectory' is not available; valid here: auto, greedy"),
+        ("verifier: auto", "verifier: trajectory", "unknown verifier 'trajectory'; did you mean 'pt-rejection'?"),
         ("verifier: auto", "verifier: copled", "unknown verifier 'copled'; did you mean 'coupled'?"),
         ("verifier: auto", "block_length: 8", "'tiny-sdar' decodes at block length 16 or 32, got 8"),
         ("verifier: auto", "generation_length: 0", "generation_length: should be greater than 0, got 0"),

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from targets_for_tests import random_target
 
+from workers.decoding.acceptance import parse_acceptance
 from workers.decoding.commit import commit_rule
 from workers.decoding.conditionals import Conditionals
 from workers.decoding.loop import decode
@@ -24,7 +25,6 @@ from workers.drafters.none import NoDrafts
 from workers.drafters.trajectory import Trajectory, build
 from workers.errors import UserError
 from workers.verifiers import make_verifier
-from workers.verifiers.acceptance import parse_acceptance
 from workers.verifiers.candidates import most_probable
 
 CAUSAL = random_target(1, sharpness=10.0)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from workers.decoding.acceptance import FORMS, is_subset
 from workers.errors import UserError
-from workers.verifiers.acceptance import FORMS, is_subset
 
 if TYPE_CHECKING:
     from workers.decoding.conditionals import Conditionals

@@ -10,13 +10,13 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from workers.decoding.acceptance import parse_acceptance
 from workers.decoding.conditionals import Conditionals
 from workers.decoding.noise import RoundNoise
 from workers.decoding.transition import Step
 from workers.decoding.tree import ROOT, DraftTree
 from workers.drafters import Hedge
 from workers.verifiers import Walk
-from workers.verifiers.acceptance import parse_acceptance
 from workers.verifiers.candidates import most_probable
 
 
