@@ -19,6 +19,7 @@ VIEWS = (
     "spot_table_03", "spot_table_04", "spot_table_06", "spot_table_07", "spot_table_15", "spot_table_16", "spot_table_17",
     "spot_table_20", "spot_table_22", "spot_figure_2a", "spot_figure_2b", "spot_figure_3", "spot_figure_4", "spot_figure_5a",
     "spot_figure_5b", "capacity_probe", "noise_aware_spiffy",
+    "trajectory_metrics", "trajectory_table_02", "trajectory_table_04", "trajectory_table_05", "trajectory_figure_5",
 )  # fmt: skip
 
 
