@@ -22,7 +22,7 @@ import pipeline
 import warehouse
 from pipeline.driver import Submission
 from pipeline.spec import parse_spec
-from pipeline.status import read_status
+from pipeline.status import read_status, stored_submission
 
 ROOT = Path(__file__).parent.parent
 PATIENCE_S = 900  # a shared machine may be slow; nothing here depends on the time it takes
@@ -271,6 +271,31 @@ def test_a_training_goes_on_from_its_checkpoint_after_its_worker_died(own_ray: N
     assert result.exit_code == 1
     assert "lost   pretrain/tiny-sdar" in text
     assert "FAILED pretrain/tiny-sdar: ValueError: would go on from half way" in text
+
+
+def test_a_suite_runs_shared_nodes_once_and_is_retried_from_the_warehouse(own_ray: None, tmp_path: Path) -> None:
+    members = {"wide": "drafter: [none, chain]", "deep": "drafter: [chain, tree]"}
+    for name, grid in members.items():
+        (tmp_path / f"{name}.yaml").write_text(
+            f"target: tiny-sdar\ntask: tiny-math\n{grid}\nbudget: 4\nsamples: 1\ngeneration_length: 32\n"
+        )
+    text = f"name: both\ninclude: [{tmp_path}/wide.yaml, {tmp_path}/deep.yaml]\n"
+    result, shown = run(tmp_path / "home", text=text)
+    assert result.exit_code == 0, shown
+    assert rows(tmp_path / "home", "SELECT label, state FROM nodes ORDER BY label") == [
+        ("deep/evaluate/tiny-math/tree/D4/T0/s0", "done"),
+        ("wide/evaluate/tiny-math/chain/D4/T0/s0", "done"),
+        ("wide/evaluate/tiny-math/control/T0/s0", "done"),
+    ]
+    sql = "SELECT method FROM paired WHERE experiment = 'both' ORDER BY method"
+    assert rows(tmp_path / "home", sql) == [("chain",), ("control",), ("tree",)]
+
+    for name in members:
+        (tmp_path / f"{name}.yaml").unlink()
+    spec, limit = stored_submission(tmp_path / "home", "both")
+    with open(os.devnull, "w") as nowhere:
+        again = pipeline.submit(spec, home=tmp_path / "home", limit=limit, console=Console(file=nowhere))
+    assert (again.exit_code, again.counts) == (0, {"done": 3})
 
 
 def test_limited_runs_are_marked_and_kept_out_of_the_tables(own_ray: None, tmp_path: Path) -> None:
