@@ -58,7 +58,10 @@ def open_database(home: Home) -> tuple[duckdb.DuckDBPyConnection, list[str], Pat
 
 
 def migrate(connection: duckdb.DuckDBPyConnection) -> None:
-    """Apply the numbered schema files this database has not seen, then refresh the views. Raises WarehouseError."""
+    """Apply the numbered schema files this database has not seen, then refresh the views and the published values.
+
+    Raises WarehouseError.
+    """
     connection.execute(
         "CREATE TABLE IF NOT EXISTS schema_migrations (version INTEGER, name VARCHAR, applied_at TIMESTAMP)"
     )
@@ -110,13 +113,19 @@ def _open_readable(home: Home) -> duckdb.DuckDBPyConnection:
 
 def _refresh_views(connection: duckdb.DuckDBPyConnection) -> None:
     texts = {name: view_sql(name) for name in VIEWS}
-    digest = hashlib.sha256("\n".join(texts.values()).encode()).hexdigest()
+    published = sorted((path for path in (files("warehouse") / "published").iterdir()), key=lambda path: path.name)
+    table = (files("warehouse") / "schema" / "published.sql").read_text("utf-8")
+    parts = [*texts.values(), table, *(path.read_text("utf-8") for path in published)]
+    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
     if connection.execute("SELECT digest FROM view_state").fetchall() == [(digest,)]:
         return
     connection.execute("BEGIN")
     old = connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
     for (name,) in old:
         connection.execute(f'DROP VIEW IF EXISTS "{name}"')
+    connection.execute(table)
+    for path in published:
+        connection.execute("INSERT INTO published BY NAME SELECT * FROM read_csv(?, all_varchar = true)", [str(path)])
     for text in texts.values():
         connection.execute(text)
     for document in table_documents():
