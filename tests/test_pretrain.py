@@ -20,7 +20,7 @@ from workers.errors import UserError
 from workers.stages.muon import orthogonalise
 from workers.stages.pretrain import RECIPES, PretrainSettings, build_tokenizer, new_model, run, small_blocks
 from workers.stages.pretrain_canvas import CanvasCorpus, answer_masks
-from workers.stages.pretrain_check import decode_canvas, decode_greedy, exact_accuracy
+from workers.stages.pretrain_check import decode_canvas, decode_prefix, exact_accuracy
 from workers.stages.pretrain_data import Corpus, TwoCopyAttention, masked_pair
 from workers.stages.pretrain_stream import WINDOW, Stream
 from workers.decoding.loop import decode
@@ -148,16 +148,16 @@ def test_canvas_rows_hold_training_problems_and_hide_their_padding():
 
 
 def test_canvas_decoding_equals_one_by_one():
-    """Blocks behind the prompt's end, the whole canvas in every forward, one commit each."""
+    """Blocks behind the prompt's end, under the dual cache, one commit in every forward."""
     settings, _ = settings_and_stream()
     model = new_model(replace(settings, embedded="tiny-llada", layers=2), 400).eval()
     model.head.weight.data *= 20
     prompts = torch.randint(2, 400, (3, 37), generator=torch.Generator().manual_seed(4))
     target = Target("random", model, None, 8, 1, frozenset({0}), "full")
     control, verifier = make_drafter("none", {}, {}, None), make_verifier("none")
-    for prompt, row in zip(prompts.tolist(), decode_canvas(model, prompts, 8, 20, mask_id=1, stop_id=0).tolist()):
+    for prompt, row in zip(prompts.tolist(), decode_canvas(target, prompts, 20).tolist()):
         noise = GumbelNoise(0, "", 400)
-        done = decode(target, prompt, DecodeSettings(20, "eos", cache="none"), control, verifier, noise)
+        done = decode(target, prompt, DecodeSettings(20, "eos", cache="dual"), control, verifier, noise)
         assert row[37 : 37 + len(done.tokens)] == done.tokens
 
 
@@ -229,7 +229,7 @@ def test_batched_decoding_equals_one_by_one_without_cache():
     model = new_model(replace(settings, layers=2), 400).eval()
     model.head.weight.data *= 20
     prompts = torch.randint(2, 400, (3, 37), generator=torch.Generator().manual_seed(4))
-    found = decode_greedy(model, prompts, 8, 20, mask_id=1, stop_id=0)
+    found = decode_prefix(Target("random", model, None, 8, 1, frozenset({0})), prompts, 20)
     for prompt, row in zip(prompts, found):
         tokens = torch.cat([prompt, torch.full((64 - 37,), 1)])[None]
         for start in range(32, len(row), 8):

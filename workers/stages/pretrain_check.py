@@ -6,19 +6,22 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from workers.decoding.canvas import CanvasContext
 from workers.targets.target import Target
-from workers.targets.transformer import KVCache, Transformer, block_causal_mask
+from workers.targets.transformer import KVCache, block_causal_mask
 from workers.tasks import TASKS
 
 
 @torch.inference_mode()
-def decode_greedy(model: Transformer, prompts: Tensor, block: int, length: int, mask_id: int, stop_id: int) -> Tensor:
+def decode_prefix(target: Target, prompts: Tensor, length: int) -> Tensor:
     """Decode prompts [B, P] of one length at temperature 0, one commit per forward, until all rows have stopped.
 
     Every forward commits the most confident masked position of the block, ties to the lowest. Returns [B, P + N].
     """
     rows, prompt = prompts.shape
-    total = -(-(prompt + length) // block) * block
+    model, block, mask_id = target.model, target.block_length, target.mask_id
+    (stop_id,) = target.stop_ids
+    total = target.span(prompt, length)[1]
     tokens = torch.full((rows, total), mask_id)
     tokens[:, :prompt] = prompts
     cache = KVCache(model.config, rows, total, tokens.device, model.embed.weight.dtype)
@@ -39,21 +42,24 @@ def decode_greedy(model: Transformer, prompts: Tensor, block: int, length: int, 
 
 
 @torch.inference_mode()
-def decode_canvas(model: Transformer, prompts: Tensor, block: int, length: int, mask_id: int, stop_id: int) -> Tensor:
-    """The same for full attention: blocks behind the prompt's end, every forward over the whole canvas."""
+def decode_canvas(target: Target, prompts: Tensor, length: int) -> Tensor:
+    """The same for full attention: blocks behind the prompt's end, what surrounds them as it was when they opened."""
     rows, prompt = prompts.shape
-    total = prompt + -(-length // block) * block
-    tokens = torch.full((rows, total), mask_id)
-    tokens[:, :prompt] = prompts
-    positions = torch.arange(total)
+    block = target.block_length
+    (stop_id,) = target.stop_ids
+    total = target.span(prompt, length)[1]
+    context = CanvasContext(target, total, cache="dual", pads=[0] * rows)
+    context.prefill(prompts.tolist())
+    tokens = prompts
     for start in range(prompt, total, block):
-        state = tokens[:, start : start + block]
-        while (state == mask_id).any():
-            logits = model(tokens, positions, keep=total - start)
-            commit(state, logits[:, :block], mask_id)
-        if (tokens[:, prompt : start + block] == stop_id).any(dim=1).all():
+        state = torch.full((rows, block), target.mask_id)
+        while (state == target.mask_id).any():
+            commit(state, context.forward(state.numpy(), start), target.mask_id)
+        context.finish(state.numpy())
+        tokens = torch.cat([tokens, state], dim=1)
+        if (tokens[:, prompt:] == stop_id).any(dim=1).all():
             break
-    return tokens[:, : start + block]
+    return tokens
 
 
 def commit(state: Tensor, logits: Tensor, mask_id: int) -> None:
@@ -66,7 +72,7 @@ def commit(state: Tensor, logits: Tensor, mask_id: int) -> None:
 
 def exact_accuracy(target: Target, tokenizer: Tokenizer, length: int, split: str, count: int) -> dict[str, float]:
     """Share of the first `count` problems of `split` solved, by task."""
-    decode = decode_canvas if target.attention == "full" else decode_greedy
+    decode = decode_canvas if target.attention == "full" else decode_prefix
     (stop_id,) = target.stop_ids
     shares = {}
     for name, task in sorted(TASKS.items()):
@@ -77,7 +83,7 @@ def exact_accuracy(target: Target, tokenizer: Tokenizer, length: int, split: str
         solved = 0
         for prompt_length, members in sorted(by_length.items()):
             prompts = torch.tensor([prompt for _, prompt in members])
-            decoded = decode(target.model, prompts, target.block_length, length, target.mask_id, stop_id)
+            decoded = decode(target, prompts, length)
             for (sample, _), row in zip(members, decoded[:, prompt_length:].tolist()):
                 answer = row[: row.index(stop_id)] if stop_id in row else row
                 solved += task.score(sample, tokenizer.decode(answer)).correct
