@@ -13,6 +13,7 @@ import warehouse
 from pipeline.report.beside import BESIDE
 from pipeline.report.items import Item
 from pipeline.report.spot import SPOT
+from pipeline.report.trajectory import TRAJECTORY
 from workers.errors import UserError
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 BRIEF = ("nodes", "cells", "exactness", "differing", "rescored")
 DETAIL = ("paired", "symptoms", "acceptance", "timing", "comparisons", "archived", "drift", "unpaired", "events")
-ITEMS: tuple[Item, ...] = (*SPOT, *BESIDE)
+ITEMS: tuple[Item, ...] = (*SPOT, *TRAJECTORY, *BESIDE)
 
 
 @dataclass(frozen=True)

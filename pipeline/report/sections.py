@@ -22,7 +22,7 @@ SETTINGS = {
     "generation_length": "length",
     "block_length": "block",
     "stop": "stop",
-    "commit_rule": "commit",
+    "commit_rule": "commit rule",
     "cache": "cache",
     "layout": "layout",
     "split": "split",
@@ -36,6 +36,7 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "times": lambda value: number(value, 2, "×"),
     "percent": percent,
     "signed": signed,
+    "points": lambda value: MISSING if value is None else f"{signed(100 * value)} points",
     "signed_two": lambda value: MISSING if value is None else f"{value:+.2f}".replace("-", "−"),
     "count": lambda value: MISSING if value is None else str(value),
     "short": lambda value: MISSING if value is None else f"{value:g}",
@@ -44,6 +45,7 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "text": lambda value: MISSING if value is None else str(value),
     "method": str,
 }
+NUMBERS = ("count", "short", *DIGITS)  # forms that sort by value
 LEFT = ("text", "method", "flag", "list")  # forms that read from the left
 PALETTE = ("spot", "spiffy", "tree", "chain", "control")  # colours of lines that are no methods
 
@@ -138,7 +140,7 @@ def _pane(item: Item, title: str, rows: list[Row]) -> Pane:
     lead = [key for key in item.keys if key not in fixed or key.form == "method"]
     fixed = [key for key in fixed if key not in lead]
     lines: dict[tuple[Any, ...], dict[Any, Row]] = {}
-    for row in rows:
+    for row in _ordered(rows, lead):
         key = tuple(_plain(row[column.name]) for column in lead)
         lines.setdefault(key, {})[row[item.across] if item.across else None] = row
     across = sorted({place for line in lines.values() for place in line}) if item.across else [None]
@@ -153,6 +155,19 @@ def _pane(item: Item, title: str, rows: list[Row]) -> Pane:
         body.append(cells)
     groups = [(f"{place}", len(values)) for place in across] if item.across else []
     return Pane(title, groups, lead, values * len(across), body, _note(rows, fixed))
+
+
+def _ordered(rows: list[Row], lead: list[Column]) -> list[Row]:
+    """In the order of the leading columns: methods in that of all tables, numbers by size, other values as in the view."""
+    places: dict[str, dict[Any, int]] = {}
+    for column in lead:
+        values = dict.fromkeys(_plain(row[column.name]) for row in rows)
+        if column.form == "method":
+            values = sorted(values, key=method_rank)
+        elif column.form in NUMBERS:
+            values = sorted(values, key=lambda value: (value is not None, value))
+        places[column.name] = {value: place for place, value in enumerate(values)}
+    return sorted(rows, key=lambda row: [place[_plain(row[name])] for name, place in places.items()])
 
 
 def _note(rows: list[Row], fixed: list[Column]) -> str:

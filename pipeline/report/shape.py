@@ -24,6 +24,11 @@ SETTING = (
 )
 OPTIONS = ("verifier", "floor", "padded")  # told apart in a label only where a method has more than one
 CONTROL = "control"
+MARKS = {
+    "†": "not distribution-preserving and other tokens than its control, so its NFE is not comparable",
+    "‡": "not distribution-preserving, but with the tokens of the control of the same cache and commit rule: its NFE is "
+    "comparable with that control's",
+}
 
 
 @dataclass(frozen=True)
@@ -58,9 +63,14 @@ class Line:
     entries: dict[str, Entry]
 
     @property
-    def inexact(self) -> bool:
-        """Whether a run of this line does not keep the target's distribution."""
-        return any(entry.row["distribution_preserving"] is False for entry in self.entries.values())
+    def mark(self) -> str:
+        """A key of MARKS where a run of this line does not keep the target's distribution, else nothing."""
+        inexact = [entry.row for entry in self.entries.values() if entry.row["distribution_preserving"] is False]
+        if not inexact:
+            return ""
+        # An approximate cache or a commit rule of several positions makes the control inexact too: it is what they share.
+        shared = all(row["method"] == CONTROL or row["tokens_match_min"] == 1 for row in inexact)
+        return "‡" if shared else "†"
 
 
 @dataclass(frozen=True)
@@ -71,6 +81,12 @@ class MainTable:
     tasks: list[str]
     accuracy: dict[str, tuple[float, float] | None]
     lines: list[Line]
+
+    @property
+    def marks(self) -> dict[str, str]:
+        """The marks that its lines carry, explained."""
+        carried = {line.mark for line in self.lines}
+        return {mark: text for mark, text in MARKS.items() if mark in carried}
 
     @property
     def seeds(self) -> str:

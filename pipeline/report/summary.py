@@ -30,7 +30,7 @@ def markdown(data: ReportData) -> str:
 def _table(table: MainTable) -> str:
     rows = [["method", "D", *table.tasks], ["accuracy", "", *(span(table.accuracy[task]) for task in table.tasks)]]
     for line in table.lines:
-        label = line.label + (" †" if line.inexact else "")
+        label = f"{line.label} {line.mark}".rstrip()
         rows.append([label, str(line.budget or MISSING), *(_entry(line.entries.get(task)) for task in table.tasks)])
     rows = [[cell.replace("|", "\\|") for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
@@ -48,11 +48,7 @@ def _table(table: MainTable) -> str:
         + "|".join("-" * (width + 2) if column == 0 else "-" * (width + 1) + ":" for column, width in enumerate(widths))
         + "|"
     )
-    note = (
-        "\n\n† not distribution-preserving: its NFE is not comparable."
-        if any(line.inexact for line in table.lines)
-        else ""
-    )
+    note = "".join(f"\n\n{mark} {text}." for mark, text in table.marks.items())
     return "\n".join([lines[0], rule, *lines[1:]]) + note
 
 
