@@ -53,6 +53,8 @@ ROUND_SCHEMA = pa.schema([
     ("accepted", pa.int32()), ("positions", _TOKENS), ("draft_s", pa.float64()), ("forward_s", pa.float64()),
     ("reject_cause", pa.string()), ("true_position_rank", pa.int32()), ("true_token_rank", pa.int32()),
     ("replicas", pa.int32()), *((name, pa.int32()) for name in ("masked", "certain", "levels", "level")),
+    ("ahead_drafted", pa.int32()), ("ahead_accepted", pa.int32()), ("ahead_positions", _TOKENS),
+    ("logit_error", pa.float64()),
 ])  # fmt: skip
 BLOCK_SCHEMA = pa.schema([
     ("sample_id", pa.string()),

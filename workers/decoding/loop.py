@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
+from workers.decoding.ahead import Ahead
 from workers.decoding.commit import commit_rule
 from workers.decoding.conditionals import Conditionals
 from workers.decoding.context import Context, make_context
@@ -17,11 +19,11 @@ from workers.decoding.lookahead import Lookahead
 from workers.decoding.noise import GumbelNoise
 from workers.decoding.records import BlockStats, Decoded, DecodeSettings, Round, answer_share
 from workers.decoding.rules import threshold_of
-from workers.decoding.transition import Transition
+from workers.decoding.transition import Step, Transition
 from workers.decoding.tree import DraftTree
 from workers.drafters import Drafter, DraftRequest
 from workers.errors import UserError
-from workers.verifiers import Verifier
+from workers.verifiers import Verifier, Walk
 
 if TYPE_CHECKING:
     from workers.targets.target import Target
@@ -45,16 +47,16 @@ def decode(
     first, end = target.span(len(prompt_tokens), settings.generation_length)
     check_prompt(target, prompt_tokens, end)
     began = perf_counter()
-    context = make_context(target, settings.cache, end, settings.layout, 1 + settings.budget)
-    transition = Transition(commit_rule(settings.commit_rule), settings.temperature, noise, target.mask_id, target.device)
-    decoder = BlockDecoder(target, settings, context, transition, drafter, verifier)
+    blocks_ahead = getattr(drafter, "inter_blocks", 0) > 0
+    context = make_context(target, settings.cache, end, settings.layout, 1 + settings.budget, blocks_ahead)
+    decoder = BlockDecoder(target, settings, context, noise, drafter, verifier)
     tokens = list(prompt_tokens)
     context.prefill(tokens[:first])
     rounds: list[Round] = []
     blocks: list[BlockStats] = []
     stop_position: int | None = None
     for block, start in enumerate(range(first, end, length)):
-        state = np.full(length, target.mask_id, dtype=np.int64)
+        state = decoder.begun(length)
         tail = tokens[start:]
         state[: len(tail)] = tail
         final, stats = decoder.decode(block, start, state, rounds)
@@ -103,46 +105,95 @@ class BlockDecoder:
         target: Target,
         settings: DecodeSettings,
         context: Context,
-        transition: Transition,
+        noise: GumbelNoise,
         drafter: Drafter,
         verifier: Verifier,
     ):
+        rule = commit_rule(settings.commit_rule)
+
+        def transition() -> Transition:
+            return Transition(rule, settings.temperature, noise, target.mask_id, target.device)
+
         self._mask_id = target.mask_id
         self._synchronise = torch.cuda.synchronize if target.device.type == "cuda" else (lambda: None)
         self._settings = settings
         self._context = context
-        self._transition = transition
+        self._transition = transition()
         self._drafter = drafter
         self._verifier = verifier
-        self.lookahead = Lookahead(context, transition, target.mask_id, self._synchronise)
+        self._tau = threshold_of(settings.commit_rule)
+        self._ahead = None
+        if getattr(drafter, "inter_blocks", 0) > 0:
+            self._ahead = Ahead(transition(), drafter, verifier, target.mask_id, self._tau)
+        self.lookahead = Lookahead(context, self._transition, target.mask_id, self._synchronise)
         self.journal_seconds = 0.0
+
+    def begun(self, length: int) -> np.ndarray:
+        """The state int64 [L] of a new block: masks, but what was decoded ahead."""
+        state = self._ahead.take() if self._ahead else None
+        return np.full(length, self._mask_id, dtype=np.int64) if state is None else state
 
     def decode(self, block: int, start: int, state: np.ndarray, rounds: list[Round]) -> tuple[np.ndarray, BlockStats]:
         """Fill `state` int64 [L], the block at absolute position `start`; its rounds are appended to `rounds`."""
         self._transition.open_block(start, len(state))
         self.lookahead.open_block(start)
-        journal = BlockJournal(block, start, threshold_of(self._settings.commit_rule))
+        journal = BlockJournal(block, start, self._tau)
         stale: Conditionals | None = None
         last = -1
         while (masked := state == self._mask_id).any():
             self._transition.open_round(len(rounds))
             drafting = perf_counter() - self.lookahead.seconds
             tree = self._draft(state, masked, stale, last)
-            states = self._replicas(state, tree)
+            tree_ahead = self._draft_ahead(masked, stale, tree, len(rounds))
+            pair = None if tree_ahead is None else self._ahead.states(tree_ahead)
+            states = self._replicas(state, tree, 0 if pair is None else len(pair) - 1)
             forwarding = perf_counter()
-            logits = self._context.forward(states, start)
+            if pair is None:
+                logits = self._context.forward(states, start)
+            else:
+                logits, logits_ahead = self._context.forward_pair(states, pair, start)
             self._synchronise()
             done = perf_counter()
             drafted = 1 + len(tree)
             step = self._transition.step(states[:drafted], logits[:drafted], stale)
             walk = self._verifier.walk(tree, step)
+            if stale is None and self._ahead:
+                self._ahead.open_block(start + len(state), len(state), self._context.ahead_logits)
+            progress = None if pair is None else self._ahead.advance(tree_ahead, logits_ahead, step)
             seconds = (forwarding - self.lookahead.seconds - drafting, done - forwarding)
-            rounds.append(journal.add(tree, step, walk, stale, len(states), *seconds))
+            entry = journal.add(tree, step, walk, stale, len(states), *seconds)
+            if progress is not None:
+                entry = replace(entry, replicas=len(states) + len(pair), **progress)
+            elif self._settings.check_logits:
+                entry = replace(entry, logit_error=self._logit_error(step, walk, start))
+            rounds.append(entry)
             state, last = walk.state, int(walk.steps[-1][-1])
             stale = Conditionals(logits[walk.last + 1], step.confidences[walk.last + 1])
         stats = journal.stats()
         self.journal_seconds += journal.seconds
         return state, stats
+
+    def _draft_ahead(
+        self, masked: np.ndarray, stale: Conditionals | None, tree: DraftTree, round: int
+    ) -> DraftTree | None:
+        if self._ahead is None or stale is None:
+            return None
+        ahead = self._ahead.draft(float(stale.confidence.cpu().numpy()[masked].max()), round)
+        if ahead is not None and len(tree) + len(ahead) > self._settings.budget:
+            raise ValueError(f"{len(tree)} + {len(ahead)} drafts of two blocks on a budget of {self._settings.budget}")
+        return ahead
+
+    def _logit_error(self, step: Step, walk: Walk, start: int) -> float:
+        """Largest difference between the logits of the root and of the accepted drafts in this forward and in one without
+        drafts; these forwards are in no account."""
+        began = perf_counter()
+        worst = 0.0
+        for replica in (0, *(node + 1 for node in walk.path)):
+            alone = self._context.forward(step.states[replica][None], start)[0]
+            finite = torch.isfinite(alone)
+            worst = max(worst, float((alone[finite] - step.logits[replica][finite]).abs().max()))
+        self.journal_seconds += perf_counter() - began
+        return worst
 
     def _draft(self, state: np.ndarray, masked: np.ndarray, stale: Conditionals | None, last: int) -> DraftTree:
         settings = self._settings
@@ -158,10 +209,11 @@ class BlockDecoder:
             raise ValueError(f"{name} drafted {len(tree)} states on a budget of {settings.budget}")
         return tree
 
-    def _replicas(self, state: np.ndarray, tree: DraftTree) -> np.ndarray:
-        """States [R, L] of the next forward: the root, the drafts and, if padded, dummy copies of the root."""
+    def _replicas(self, state: np.ndarray, tree: DraftTree, elsewhere: int) -> np.ndarray:
+        """States [R, L] of the next forward: the root, the drafts and, if padded, dummy copies of the root; `elsewhere`:
+        drafts of the next block in the same forward."""
         drafted_round = len(tree) > 0
-        dummies = self._settings.budget - len(tree) if self._settings.padded and drafted_round else 0
+        dummies = self._settings.budget - len(tree) - elsewhere if self._settings.padded and drafted_round else 0
         if not drafted_round:
             return state[None]
         return np.concatenate([state[None], tree.states, np.broadcast_to(state, (dummies, len(state)))])

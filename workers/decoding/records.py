@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from workers.decoding.rules import parse_rule
 from workers.errors import UserError
@@ -13,7 +13,8 @@ class DecodeSettings:
     """generation_length: tokens asked for; the last block is filled to its end. stop: "fill" decodes every block, "eos"
     ends with the block that holds the first stop id. budget: most drafts per round. padded: every drafted forward has
     1 + budget replicas. layout: replicas as batch rows ("batch") or behind a blockwise mask in one row ("concat"). cache:
-    see `workers.decoding.caches`. commit_rule: see `workers.decoding.rules`.
+    see `workers.decoding.caches`. commit_rule: see `workers.decoding.rules`. check_logits: record the largest difference
+    between the logits that decided and those of a forward without drafts, which is in no account.
     """
 
     generation_length: int
@@ -24,6 +25,7 @@ class DecodeSettings:
     temperature: float = 0.0
     commit_rule: str = "single"
     cache: str = "auto"
+    check_logits: bool = False
 
     def __post_init__(self) -> None:
         if self.stop not in ("fill", "eos"):
@@ -50,7 +52,8 @@ class Round:
     distribution; both None in round 0, which has none. replicas: states in the forward, padding included. Seconds.
     masked: masked positions of the state where the walk stopped; certain: those of confidence tau or more under its forward,
     tau as in `workers.decoding.rules.threshold_of`. levels: depth of the draft tree; level: that of the last accepted draft,
-    0 for none. A rule of several commits may skip levels, so that level is not `accepted`.
+    0 for none. A rule of several commits may skip levels, so that level is not `accepted`. ahead_*: the same for the next block,
+    whose commits are in no other account than this (inter-block speculation). logit_error: see `DecodeSettings`.
     """
 
     block: int
@@ -68,6 +71,10 @@ class Round:
     certain: int
     levels: int
     level: int
+    ahead_drafted: int = 0
+    ahead_accepted: int = 0
+    ahead_positions: list[int] = field(default_factory=list)
+    logit_error: float | None = None
 
 
 @dataclass(frozen=True)
@@ -144,4 +151,5 @@ def answer_share(rounds: list[Round], stop_position: int | None) -> float:
     """Forwards spent on the positions up to `stop_position` (absolute, inclusive), each split over its commits."""
     if stop_position is None:
         return float(len(rounds))
-    return sum(sum(p <= stop_position for p in r.positions) / len(r.positions) for r in rounds)
+    commits = [r.positions + r.ahead_positions for r in rounds]
+    return sum(sum(position <= stop_position for position in each) / len(each) for each in commits)

@@ -58,6 +58,9 @@ ROUNDS = pa.schema(
         ("true_token_rank", pa.int32()),
         ("replicas", pa.int32()),
         *((name, pa.int32()) for name in ("masked", "certain", "levels", "level")),
+        *((name, pa.int32()) for name in ("ahead_drafted", "ahead_accepted")),
+        ("ahead_positions", pa.list_(pa.int32())),
+        ("logit_error", pa.float64()),
     ]
 )
 _COUNTS = pa.list_(pa.int32())
@@ -141,6 +144,7 @@ def run(params: dict[str, Any], inputs: Inputs, out: Path | None, session: Stage
             temperature=params["temperature"],
             commit_rule=params["commit_rule"],
             cache=params["cache"],
+            check_logits=params.get("check_logits", False),
         ),
         drafter=build_drafter(params["drafter"], params.get("drafter_options") or {}, floor, inputs, target),
         verifier=make_verifier(params["verifier"]),
@@ -176,6 +180,7 @@ def run(params: dict[str, Any], inputs: Inputs, out: Path | None, session: Stage
             resolve_cache(params["cache"], target.attention) in EXACT_CACHES
             and canonical_rule(params["commit_rule"]) in LOSSLESS_RULES
             and setting.verifier.exact(params["temperature"])
+            and not getattr(setting.drafter, "inter_blocks", 0)
         ),
     }
     rounds = [row for entry in entries for row in entry["rounds"]]
