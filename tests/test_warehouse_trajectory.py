@@ -129,3 +129,29 @@ def test_the_shape_is_that_of_the_plan(connection, options, shape, inter_blocks)
     put(connection, trajectory(identity="x"), make_samples(ids=IDS))
     (row,) = rows(connection, "SELECT * FROM trajectory_metrics")
     assert (row["shape"], row["inter_blocks"]) == (shape, inter_blocks)
+
+
+def test_exactness_is_of_samples_tokens_and_logits(connection: duckdb.DuckDBPyConnection) -> None:
+    put_pair(connection)
+    put(connection, trajectory(identity="e", verifier="greedy"), make_samples(tokens=[[1, 2, 3, 4], [5, 6, 7, 8]], ids=IDS),
+        steps({"logit_error": 0.0}, {"logit_error": 0.25}, {"logit_error": 0.0}, {}))  # fmt: skip
+    found = {row["verifier"]: row for row in rows(connection, "SELECT * FROM trajectory_table_10")}
+    lossy, exact = found["subset-top-1"], found["greedy"]
+    assert (lossy["token_match"], lossy["token_share"], lossy["exact"]) == (0.5, 7 / 8, False)
+    assert (lossy["checked_rounds"], lossy["logit_error"]) == (0, None)
+    assert (exact["token_match"], exact["exact"], exact["checked_rounds"]) == (1, True, 3)
+    assert (exact["logit_error"], exact["logits_equal"]) == (0.25, 2 / 3)
+
+
+def test_levels_are_fifths_of_the_samples_by_the_controls_forwards(connection: duckdb.DuckDBPyConnection) -> None:
+    """Ten samples, hardest first; the method is wrong on the two hardest and halves the forwards of the two easiest."""
+    ids, nfe = [f"s{index}" for index in range(10)], [float(100 - 10 * index) for index in range(10)]
+    put(connection, make_run("control", **FAST), make_samples(nfe=nfe, wall=[1.0] * 10, ids=ids))
+    half = [*nfe[:8], *(value / 2 for value in nfe[8:])]
+    correct = [False, False, *[True] * 8]
+    put(connection, trajectory(), make_samples(nfe=half, wall=[1.0] * 10, ids=ids, correct=correct))
+    found = {row["level"]: row for row in rows(connection, "SELECT * FROM trajectory_table_11")}
+    assert set(found) == {1, 2, 3, 4, 5, None} and found[None]["n_samples"] == 10 and found[5]["n_samples"] == 2
+    assert [found[level]["accuracy"] for level in (1, 2, 3, 4, 5, None)] == [1, 1, 1, 1, 0, 0.8]
+    assert (found[5]["accuracy_change"], found[1]["step_change"], found[5]["step_change"]) == (-1, -0.5, 0)
+    assert (found[5]["control_steps"], found[5]["control_steps_per_token"]) == (95, 95 / 2 / 32)
