@@ -113,6 +113,33 @@ def test_unchanged_roots_are_seen_as_by_a_forward_over_everything(target, layout
     assert (context.forward(state[None], START)[0, :, :MASK] - whole[rows[:LENGTH]]).abs().max() < 1e-5
 
 
+def pair_logits(target, opened_with: np.ndarray, now: np.ndarray, ahead: np.ndarray) -> torch.Tensor:
+    """fp32 [2 L, V]: [canvas as the block opened | both blocks now] in one row, where the first part sees itself and the
+    second itself and what the first has outside of both blocks."""
+    shift = int(target.shift)
+    canvas = np.full(CAPACITY, MASK)
+    canvas[:START], canvas[START : START + LENGTH] = TOKENS[:START], opened_with
+    current = canvas.copy()
+    current[START : START + 2 * LENGTH] = np.concatenate([now, ahead])
+    both = np.arange(START - shift, START + 2 * LENGTH)
+    tokens = torch.from_numpy(np.concatenate([canvas, current[both]]))
+    positions = torch.from_numpy(np.concatenate([np.arange(CAPACITY), both]))
+    new = torch.arange(len(tokens)) >= CAPACITY
+    replaced = torch.zeros(len(tokens), dtype=torch.bool)
+    replaced[torch.from_numpy(both)] = True
+    mask = (~new[:, None] & ~new[None]) | (new[:, None] & ~replaced[None])
+    return target.model(tokens[None], positions, mask)[0, CAPACITY : CAPACITY + 2 * LENGTH, :MASK]
+
+
+@TARGETS
+@torch.inference_mode()
+def test_roots_see_each_other_as_they_are_now(target):
+    context, opened_with = opened(target, "batch")
+    now, ahead = states_of(3, seed=4), states_of(2, seed=5)
+    roots = [logits[0] for logits in context.forward_pair(now, ahead, START)]
+    assert (torch.cat(roots)[:, :MASK] - pair_logits(target, opened_with, now[0], ahead[0])).abs().max() < 1e-5
+
+
 @TARGETS
 @torch.inference_mode()
 def test_drafts_are_seen_as_if_no_other_were_there(target):
