@@ -48,7 +48,7 @@ def put_pair(connection: duckdb.DuckDBPyConnection) -> None:
         {"certain": 2, "level": 2, "accepted": 2},
         {"certain": 3, "level": 1, "accepted": 1},
         {"certain": 0, "levels": 1, "level": 1, "accepted": 1, "drafted": 1, "replicas": 2, "forward_s": 0.011},
-        {"certain": 5},
+        {"certain": 5, "ahead_drafted": 2, "ahead_accepted": 1, "ahead_positions": [32, 40, 35]},
     )
     blocks = pa.Table.from_pylist(
         [{"sample_id": IDS[0], "block": 0, "doubtful": 6, "doubtful_covered": [3, 4, 4, 5, 5, 5, 5, 6]},
@@ -90,6 +90,7 @@ def test_degeneration_doubt_and_acceptance_by_level(connection: duckdb.DuckDBPyC
     assert [row[f"true_in_top_{k}"] for k in (1, 2, 3, 5, 8)] == [0.4, 0.5, 0.7, 0.8, 0.9]
     # Four rounds offered a first level and three took it; of these, two offered a second and one took that.
     assert (row["alpha_1"], row["alpha_2"], row["accepted_per_round"]) == (3 / 4, 1 / 2, 1.0)
+    assert (row["ahead_share"], row["ahead_per_step"]) == (1 / 5, 3 / 5)
     assert (row["most_drafts"], row["distribution_preserving"]) == (3, False)
     assert metrics(connection)["fast-dllm, cache dual"]["alpha_1"] is None
 

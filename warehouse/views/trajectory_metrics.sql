@@ -35,7 +35,9 @@
 --                        the most probable stale ones
 --   alpha_1              share of drafted rounds that accepted a draft of the first level or beyond
 --   alpha_2              of these, where there was a second level, share that accepted one of it or beyond
---   accepted_per_round   accepted drafts per drafted round
+--   accepted_per_round   accepted drafts of the open block per drafted round
+--   ahead_share          share of steps that worked on the next block as well
+--   ahead_per_step       positions of the next block filled per step
 CREATE OR REPLACE VIEW trajectory_metrics AS
 WITH options AS (
     SELECT identity, arg_max(params, seq)::JSON -> '$.params.drafter_options' AS given
@@ -51,7 +53,9 @@ WITH options AS (
         count(*) FILTER (certain < 3) AS below_3, count(*) FILTER (certain < 4) AS below_4,
         count(*) FILTER (levels >= 1) AS offered_1, count(*) FILTER (levels >= 1 AND level >= 1) AS accepted_1,
         count(*) FILTER (levels >= 2 AND level >= 1) AS offered_2, count(*) FILTER (levels >= 2 AND level >= 2) AS accepted_2,
-        sum(accepted) AS accepted, count(*) FILTER (drafted > 0) AS drafted_rounds
+        sum(accepted) AS accepted, count(*) FILTER (drafted > 0) AS drafted_rounds,
+        count(*) FILTER (ahead_drafted > 0 OR len(ahead_positions) > 0) AS ahead_steps,
+        sum(coalesce(len(ahead_positions), 0)) AS ahead_filled
     FROM rounds GROUP BY run_id
 ), doubts AS (
     SELECT run_id, sum(doubtful) AS doubtful, sum(doubtful_covered[1]) AS top_1, sum(doubtful_covered[2]) AS top_2,
@@ -96,9 +100,10 @@ WITH options AS (
         sum(top_2) / nullif(sum(doubtful), 0) AS true_in_top_2, sum(top_3) / nullif(sum(doubtful), 0) AS true_in_top_3,
         sum(top_5) / nullif(sum(doubtful), 0) AS true_in_top_5, sum(top_8) / nullif(sum(doubtful), 0) AS true_in_top_8,
         sum(accepted_1) / nullif(sum(offered_1), 0) AS alpha_1, sum(accepted_2) / nullif(sum(offered_2), 0) AS alpha_2,
-        sum(accepted) / nullif(sum(drafted_rounds), 0) AS accepted_per_round
+        sum(accepted) / nullif(sum(drafted_rounds), 0) AS accepted_per_round,
+        sum(ahead_steps) / nullif(sum(s.steps), 0) AS ahead_share, sum(ahead_filled) / nullif(sum(s.steps), 0) AS ahead_per_step
     FROM members AS m JOIN totals AS t USING (run_id) LEFT JOIN totals AS c ON c.run_id = m.control_run_id
-    LEFT JOIN steps USING (run_id) LEFT JOIN doubts USING (run_id) LEFT JOIN drifts USING (run_id)
+    LEFT JOIN steps AS s USING (run_id) LEFT JOIN doubts USING (run_id) LEFT JOIN drifts USING (run_id)
     GROUP BY owner, target, task, method, drafter, verifier, budget, floor, padded, temperature, commit_rule, cache, layout,
         stop, generation_length, block_length, device_class, split, sample_digest, sample_set, target_digest
 )
@@ -115,5 +120,5 @@ SELECT experiment, target, task, method, drafter, verifier, budget, floor, padde
     tok_s / nullif(control_tok_s, 0) AS tps_ratio, latency_s, latency_s / nullif(control_latency_s, 0) - 1 AS latency_change,
     ms_per_step, draft_share, draft_overhead, accuracy, accuracy_change, drifted_samples, drifted_tokens, none_certain,
     fewer_than_2, fewer_than_3, fewer_than_4, doubtful, true_in_top_1, true_in_top_2, true_in_top_3, true_in_top_5,
-    true_in_top_8, alpha_1, alpha_2, accepted_per_round
+    true_in_top_8, alpha_1, alpha_2, accepted_per_round, ahead_share, ahead_per_step
 FROM pooled;
