@@ -25,8 +25,8 @@ BESIDE = (
         "",
         (),
         "Scoreboard: what the papers publish and what was measured here",
-        "Each published figure that has a counterpart here, with whether it is the same setting or only the same quantity on "
-        "another target; published figures without one are left out.",
+        "Each published figure that has a counterpart here, with whether it is the same setting or only the same "
+        "quantity on another target; published figures without one are left out.",
         "scoreboard",
         (
             Column("paper", "paper"),
@@ -53,6 +53,7 @@ BESIDE = (
             Column("ours_high", "to", "three"),
             Column("ours_target", "on"),
             Column("ours_generation_length", "length", "count"),
+            Column("n_samples", "samples", "count"),
             Column("setting", "comparison"),
         ),
         where="ours IS NOT NULL",
@@ -61,8 +62,9 @@ BESIDE = (
         "",
         (),
         "Filler: every block decoded or stopped after the answer",
-        "The SPOT paper decodes every block (fill); what follows the first stop id is near certain and drafts well. The share "
-        "of filler is the part of the saved forwards that lies there; the eos columns are runs that stop after the answer.",
+        "The SPOT paper decodes every block (fill); what follows the first stop id is near certain and drafts well. "
+        "The share of filler is the part of the saved forwards that lies there; the eos columns are runs that stop "
+        "after the answer.",
         "stopping",
         (TASK, TEMPERATURE, METHOD, BUDGET, VERIFIER, PADDED, FLOOR),
         (
@@ -79,7 +81,8 @@ BESIDE = (
         "",
         (),
         "How sure the differences are, over samples",
-        "Sample-paired bootstrap, 95 %: ratio and NFE against the control, both sides of a sample resampled together.",
+        "Sample-paired bootstrap, 95 %: ratio and NFE against the control, both sides of a sample resampled "
+        "together.",
         "ratio_intervals",
         (TASK, TEMPERATURE, METHOD, BUDGET, VERIFIER, PADDED, FLOOR),
         (
@@ -98,10 +101,10 @@ BESIDE = (
         "",
         (),
         "Rejection checks",
-        "Before any run with a rejection verifier its draws are tested against the target's law on live states, with proposals "
-        "that are wrong on purpose among them (SPOT, section B.4).",
+        "Before any run with a rejection verifier its draws are tested against the target's law on live states, with"
+        " proposals that are wrong on purpose among them (SPOT, section B.4).",
         "rejection_checks",
-        (Column("label", "node"), TEMPERATURE, Column("check_name", "check"), Column("proposal", "proposal")),
+        (Column("label", "node"), VERIFIER, TEMPERATURE, Column("check_name", "check"), Column("proposal", "proposal")),
         (
             Column("states", "states", "count"),
             Column("draws", "draws", "count"),
@@ -115,8 +118,8 @@ BESIDE = (
         "",
         (),
         "Control drift",
-        "Controls are timed again around long stretches and when they stray; what moved between two timings moved the "
-        "throughput ratios as well.",
+        "Controls are timed again around long stretches and when they stray; what moved between two timings moved "
+        "the throughput ratios as well.",
         "control_drift",
         (TASK, TEMPERATURE, Column("seed", "seed", "count"), Column("timing", "timing", "count")),
         (
@@ -132,8 +135,8 @@ BESIDE = (
         "",
         (),
         "Size of the order model",
-        "The SPOT paper finds its order model limited by features, not by size (section F.10, offline); here with what the "
-        "size is worth in decoding.",
+        "The SPOT paper finds its order model limited by features, not by size (section F.10, offline); here with "
+        "what the size is worth in decoding.",
         "capacity_probe",
         (
             TASK,
@@ -150,8 +153,8 @@ BESIDE = (
         "",
         (),
         "Spiffy that knows the noise",
-        "The SPOT paper lets Spiffy rank positions by the stale probability of the token drawn there; at T = 2 that overtakes "
-        "its own order model (section F.6).",
+        "The SPOT paper lets Spiffy rank positions by the stale probability of the token drawn there; at T = 2 that "
+        "overtakes its own order model (section F.6).",
         "noise_aware_spiffy",
         (TASK, TEMPERATURE, BUDGET, METHOD, Column("rank_by", "ranked by"), PADDED),
         (NFE, Column("over_spiffy_percent", "NFE over spiffy, %", "signed"), CUT, RATIO, *ANSWER),

@@ -1,4 +1,4 @@
-"""What an entry for a table or figure of a paper is made of: a view of the warehouse, columns, plots, a caption."""
+"""What an entry for a table or figure of a paper is made of: a view, its columns, plots, a caption."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a view: `form` is a key of `sections.FORMS`; `std` names the column with its spread, `best` a truth value
-    that prints it bold. A column of `keys` that is the same in all rows of a table is named below it instead."""
+    """A column of a view: `form` is a key of `sections.FORMS`; `std` names the column with its spread, `best` a truth
+    value that prints it bold. A column of `keys` that is the same in all rows of a table is named below it instead."""
 
     name: str
     title: str
@@ -19,9 +19,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Lines:
-    """Panels of lines along `x`, one panel per setting and task. With one column in `y` there is a line per method, with
-    several a line per column, over the rows of `method` where one is named.
-    `panels` are further columns that split the panels."""
+    """Panels of lines along `x`, one panel per setting and task, split further by `panels`.
+
+    With one column in `y` there is a line per method, with several a line per column, over the rows of `method` where
+    one is named."""
 
     title: str
     x: str
@@ -46,9 +47,10 @@ class Bars:
 
 @dataclass(frozen=True, eq=False)
 class Item:
-    """One table or figure: `labels` are the items of the paper it stands for, the first heads the section.
+    """One table or figure: `labels` are the items of the paper that it stands for, the first heads the section.
 
-    `across` is a column whose values stand side by side, each with all of `values`. `where` is SQL on the view's columns.
+    `across` is a column whose values stand side by side, each with all of `values`. `where` is SQL on the view's
+    columns.
     """
 
     paper: str

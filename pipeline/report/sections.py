@@ -1,4 +1,4 @@
-"""Sections of the page for tables and figures of the papers: rows of a view become tables and panels, all in one way."""
+"""Sections of the page for tables and figures of the papers: all of them are made of rows of a view in one way."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _section(item: Item, rows: list[Row]) -> Section:
 
 
 def _settings(rows: list[Row], columns: Iterable[str]) -> list[tuple[str, list[Row]]]:
-    """Rows by the values of those `columns` that they have and differ in, titled by these, in order of their first row."""
+    """Rows by the values of those `columns` that they have and differ in, titled by these, in order of appearance."""
     names = [name for name in SETTINGS if name in columns and rows and name in rows[0]]
     varying = [name for name in names if len({row[name] for row in rows}) > 1]
     groups: dict[tuple[Any, ...], list[Row]] = {}
@@ -129,7 +129,7 @@ def _settings(rows: list[Row], columns: Iterable[str]) -> list[tuple[str, list[R
         groups.setdefault(tuple(row[name] for name in varying), []).append(row)
 
     def title(key: tuple[Any, ...]) -> str:
-        values = [f"{value:g}" if isinstance(value, float) else str(value) for value in key]
+        values = [MISSING if v is None else f"{v:g}" if isinstance(v, float) else str(v) for v in key]
         return ", ".join(f"{SETTINGS[name]} {value}".strip() for name, value in zip(varying, values, strict=True))
 
     return [(title(key), group) for key, group in groups.items()]
@@ -153,12 +153,12 @@ def _pane(item: Item, title: str, rows: list[Row]) -> Pane:
             first = replace(entries[0], classes=f"{entries[0].classes} first".strip()) if entries else None
             cells += [first, *entries[1:]] if first else []
         body.append(cells)
-    groups = [(f"{place}", len(values)) for place in across] if item.across else []
+    groups = [(f"{place}", len(values)) for place in across] if item.across and values else []
     return Pane(title, groups, lead, values * len(across), body, _note(rows, fixed))
 
 
 def _ordered(rows: list[Row], lead: list[Column]) -> list[Row]:
-    """In the order of the leading columns: methods in that of all tables, numbers by size, other values as in the view."""
+    """In the order of the leading columns: methods as in all tables, numbers by size, other values as in the view."""
     places: dict[str, dict[Any, int]] = {}
     for column in lead:
         values = dict.fromkeys(_plain(row[column.name]) for row in rows)
@@ -174,8 +174,8 @@ def _note(rows: list[Row], fixed: list[Column]) -> str:
     """How many samples and seeds are behind the table, and the columns that are the same in all its rows."""
     parts = []
     for name, noun in (("n_samples", "sample"), ("n_seeds", "seed")):
-        if name in rows[0]:
-            parts.append(counts((row[name] for row in rows), noun))
+        if present := [row[name] for row in rows if row.get(name) is not None]:
+            parts.append(counts(present, noun))
     parts += [f"{column.title} {FORMS[column.form](rows[0][column.name])}" for column in fixed]
     return ", ".join(parts)
 
@@ -244,4 +244,5 @@ def _series(rows: list[Row], item: Item, x: str, y: str, style: Style) -> list[p
     for row in rows:
         if row[y] is not None:
             groups.setdefault(tuple(_plain(row[name]) for name in others), []).append((row[x], row[y]))
-    return [plots.Series(style, [x for x, _ in sorted(group)], [y for _, y in sorted(group)]) for group in groups.values()]
+    lines = [sorted(group) for group in groups.values()]
+    return [plots.Series(style, [x for x, _ in line], [y for _, y in line]) for line in lines]

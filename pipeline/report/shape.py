@@ -26,8 +26,8 @@ OPTIONS = ("verifier", "floor", "padded")  # told apart in a label only where a 
 CONTROL = "control"
 MARKS = {
     "†": "not distribution-preserving and other tokens than its control, so its NFE is not comparable",
-    "‡": "not distribution-preserving, but with the tokens of the control of the same cache and commit rule: its NFE is "
-    "comparable with that control's",
+    "‡": "not distribution-preserving, but with the tokens of the control of the same cache and commit rule: its NFE "
+    "is comparable with that control's",
 }
 
 
@@ -68,7 +68,7 @@ class Line:
         inexact = [entry.row for entry in self.entries.values() if entry.row["distribution_preserving"] is False]
         if not inexact:
             return ""
-        # An approximate cache or a commit rule of several positions makes the control inexact too: it is what they share.
+        # An approximate cache or a commit rule of several positions makes the control inexact as well.
         shared = all(row["method"] == CONTROL or row["tokens_match_min"] == 1 for row in inexact)
         return "‡" if shared else "†"
 

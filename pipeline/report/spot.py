@@ -28,8 +28,8 @@ SPOT = (
         "SPOT",
         ("Table 1",),
         "Temperature sweep at D8",
-        "The paper shows what the target itself does at each temperature, what SPOT gets accepted under three equality "
-        "verifiers, and how far greedy match drifts from the target: it is not exact above T = 0.",
+        "The paper shows what the target itself does at each temperature, what SPOT gets accepted under three "
+        "equality verifiers, and how far greedy match drifts from the target: it is not exact above T = 0.",
         "spot_table_01",
         (TASK, METHOD, TEMPERATURE, BUDGET, PADDED, FLOOR),
         (
@@ -51,8 +51,9 @@ SPOT = (
         "SPOT",
         numbered("Table", 2, *range(8, 14), 18, 19),
         "Main comparison",
-        "The paper reports NFE and throughput ratio of every drafter on four targets, at T = 0 and at T = 1, where all go by "
-        "coupled noise and the free chain by rejection sampling as well; SPOT needs the fewest forwards in all of them.",
+        "The paper reports NFE and throughput ratio of every drafter on four targets, at T = 0 and at T = 1, where "
+        "all go by coupled noise and the free chain by rejection sampling as well; SPOT needs the fewest forwards in"
+        " all of them.",
         "spot_table_02",
         (BUDGET, METHOD, VERIFIER, PADDED, FLOOR),
         FIGURES,
@@ -62,8 +63,8 @@ SPOT = (
         "SPOT",
         numbered("Table", 3, 14),
         "Transfer",
-        "The paper points order models at targets they were not trained on, without retraining: they cost 0.4 to 11 % more "
-        "forwards than the native one.",
+        "The paper points order models at targets they were not trained on, without retraining: they cost 0.4 to 11 "
+        "% more forwards than the native one.",
         "spot_table_03",
         (
             METHOD,
@@ -81,7 +82,8 @@ SPOT = (
         "SPOT",
         ("Table 4",),
         "Calibration of the mass floor",
-        "The paper reports the mean ratio over D8, D12 and D20 by floor on 50 held-out MBPP samples; it chooses 0.1 on SDAR-8B.",
+        "The paper reports the mean ratio over D8, D12 and D20 by floor on 50 held-out MBPP samples; it chooses 0.1 "
+        "on SDAR-8B.",
         "spot_table_04",
         (
             Column("label", "node"),
@@ -99,8 +101,8 @@ SPOT = (
         "SPOT",
         ("Table 5",),
         "Beside the speedups that MRP reports",
-        "The paper sets SPOT at D8 beside the published speedups of MRP, which it does not run either: two implementations, so "
-        "only the relative gains can be compared.",
+        "The paper sets SPOT at D8 beside the published speedups of MRP, which it does not run either: two "
+        "implementations, so only the relative gains can be compared.",
         "spot_table_05",
         (TASK, BLOCK, METHOD, BUDGET, PADDED),
         (
@@ -114,8 +116,8 @@ SPOT = (
         "SPOT",
         ("Table 6",),
         "What the drafters are",
-        "The paper compares published methods in words; runs can show whether drafts hold several commits, and whether what "
-        "claims to be exact was.",
+        "The paper compares published methods in words; runs can show whether drafts hold several commits, and "
+        "whether what claims to be exact was.",
         "spot_table_06",
         (METHOD, VERIFIER, Column("above_zero", "T > 0", "flag")),
         (
@@ -132,8 +134,9 @@ SPOT = (
         "SPOT",
         ("Table 7",),
         "Live oracles",
-        "The paper's ceilings at T = 0: NFE falls with the budget for every oracle, knowing positions is worth more than "
-        "knowing tokens, and honest throughput (look-ahead not charged) peaks inside the grid at block length 32.",
+        "The paper's ceilings at T = 0: NFE falls with the budget for every oracle, knowing positions is worth more "
+        "than knowing tokens, and honest throughput (look-ahead not charged) peaks inside the grid at block length "
+        "32.",
         "spot_table_07",
         (BLOCK, TASK, Column("control_nfe", "control NFE", "one"), BUDGET),
         (
@@ -147,8 +150,8 @@ SPOT = (
         "SPOT",
         numbered("Table", 15, 13),
         "One recipe or a drafter tuned for each setting",
-        "The paper finds the one recipe at or ahead of tuned drafters in NFE in all four settings; positive differences mean "
-        "that it is ahead of the best of them.",
+        "The paper finds the one recipe at or ahead of tuned drafters in NFE in all four settings; positive "
+        "differences mean that it is ahead of the best of them.",
         "spot_table_15",
         (BLOCK, TEMPERATURE, BUDGET, METHOD, PADDED),
         (
@@ -162,8 +165,8 @@ SPOT = (
         "SPOT",
         ("Table 16",),
         "Generation length",
-        "The paper's gains grow with the length: SPOT's ratio at D8 is 1.56 at 64 tokens, 2.45 at 256 and 2.79 at 512, and at "
-        "64 tokens padded D20 is slower than no drafts at all.",
+        "The paper's gains grow with the length: SPOT's ratio at D8 is 1.56 at 64 tokens, 2.45 at 256 and 2.79 at "
+        "512, and at 64 tokens padded D20 is slower than no drafts at all.",
         "spot_table_16",
         (TASK, BUDGET, METHOD, VERIFIER, PADDED, FLOOR),
         (NFE, CUT, RATIO, ANSWER[1], Column("over_spiffy_percent", "NFE over spiffy, %", "signed")),
@@ -173,8 +176,8 @@ SPOT = (
         "SPOT",
         ("Table 17",),
         "Ablations",
-        "In the paper a chain instead of the tree costs most (7.3 forwards at D8, 11.9 at D20), hedge and corpus less than one "
-        "each, padding next to nothing, and the floor trades forwards for time.",
+        "In the paper a chain instead of the tree costs most (7.3 forwards at D8, 11.9 at D20), hedge and corpus "
+        "less than one each, padding next to nothing, and the floor trades forwards for time.",
         "spot_table_17",
         (
             TASK,
@@ -199,8 +202,8 @@ SPOT = (
         "SPOT",
         ("Table 20",),
         "Budget response of SPOT",
-        "In the paper NFE falls up to D20 everywhere, while the ratio peaks at D6 on SDAR-8B and on a plateau from D12 on "
-        "LLaDA2.0-mini: where the optimum lies is a matter of what a forward costs.",
+        "In the paper NFE falls up to D20 everywhere, while the ratio peaks at D6 on SDAR-8B and on a plateau from "
+        "D12 on LLaDA2.0-mini: where the optimum lies is a matter of what a forward costs.",
         "spot_table_20",
         (BUDGET, PADDED),
         (NFE, CUT, Column("ratio", "ratio", "times", std="ratio_std", best="optimum"), *ANSWER),
@@ -210,8 +213,9 @@ SPOT = (
         "SPOT",
         ("Table 21",),
         "Complete temperature sweep",
-        "The paper's whole grid: five temperatures, three drafters, three verifiers, D8 and D20. Coupling keeps acceptance "
-        "alive where samples leave the argmax; greedy match († not exact) emits other text than the target.",
+        "The paper's whole grid: five temperatures, three drafters, three verifiers, D8 and D20. Coupling keeps "
+        "acceptance alive where samples leave the argmax; greedy match († not exact) emits other text than the "
+        "target.",
         "spot_table_21",
         (TASK, METHOD, BUDGET, TEMPERATURE, PADDED, FLOOR),
         (
@@ -228,15 +232,17 @@ SPOT = (
         ),
         plots=(
             Lines("coupled", "temperature", {"coupled_nfe": ""}, "temperature", "NFE per sample", panels=("budget",)),
-            Lines("uncoupled", "temperature", {"uncoupled_nfe": ""}, "temperature", "NFE per sample", panels=("budget",)),
+            Lines(
+                "uncoupled", "temperature", {"uncoupled_nfe": ""}, "temperature", "NFE per sample", panels=("budget",)
+            ),
         ),
     ),
     Item(
         "SPOT",
         ("Table 22",),
         "Verifier and structure",
-        "In the paper the tree is worth 12 to 17 forwards over the same drafter's chain, and on chains rejection sampling and "
-        "coupled noise are within 3 forwards of each other.",
+        "In the paper the tree is worth 12 to 17 forwards over the same drafter's chain, and on chains rejection "
+        "sampling and coupled noise are within 3 forwards of each other.",
         "spot_table_22",
         (TASK, TEMPERATURE, BUDGET, Column("shape", "shape"), VERIFIER, METHOD, PADDED),
         (
@@ -250,8 +256,8 @@ SPOT = (
         "SPOT",
         ("Figure 2a",),
         "Ceilings of the oracles",
-        "The paper's peak ratios on SDAR-8B: positions are worth more than tokens, and both together reach 3.8 to 4.6; SPOT "
-        "recovers 70 to 85 % of the position oracle's cut in NFE.",
+        "The paper's peak ratios on SDAR-8B: positions are worth more than tokens, and both together reach 3.8 to "
+        "4.6; SPOT recovers 70 to 85 % of the position oracle's cut in NFE.",
         "spot_figure_2a",
         (BLOCK, TASK, METHOD),
         (
@@ -268,8 +274,8 @@ SPOT = (
         "SPOT",
         ("Figure 2b",),
         "Stale coverage",
-        "In the paper eight stale candidates a position cover 89 % of whole runs of eight commits: what will be written is "
-        "known, the order is not (the line of positions).",
+        "In the paper eight stale candidates a position cover 89 % of whole runs of eight commits: what will be "
+        "written is known, the order is not (the line of positions).",
         "spot_figure_2b",
         (BLOCK, TASK, Column("steps", "next K commits", "count")),
         (
@@ -284,7 +290,7 @@ SPOT = (
             Lines(
                 "covered by the best t stale tokens",
                 "steps",
-                {"tokens_1": "t = 1", "tokens_2": "t = 2", "tokens_4": "t = 4", "tokens_8": "t = 8", "positions": "positions"},
+                {f"tokens_{t}": f"t = {t}" for t in (1, 2, 4, 8)} | {"positions": "positions"},
                 "next K commits",
                 "share covered",
             ),
@@ -307,8 +313,8 @@ SPOT = (
         "SPOT",
         ("Figure 4",),
         "Deep blocks",
-        "In the paper the stale order decays from 0.74 to 0.03 over blocks 0 to 8 while the stale tokens stay right, and the "
-        "order model alone keeps getting more accepted, up to 14.5 drafts a round.",
+        "In the paper the stale order decays from 0.74 to 0.03 over blocks 0 to 8 while the stale tokens stay right,"
+        " and the order model alone keeps getting more accepted, up to 14.5 drafts a round.",
         "spot_figure_4",
         (TASK, METHOD, BUDGET, PADDED, FLOOR, VERIFIER, Column("block", "block", "count")),
         (
@@ -333,8 +339,8 @@ SPOT = (
         "SPOT",
         ("Figure 5a",),
         "Calibration of SPOT's own score",
-        "In the paper 96 % of the nodes in the top bin of prefix mass are accepted and 3 % in the lowest; on the diagonal the "
-        "score is the probability of acceptance.",
+        "In the paper 96 % of the nodes in the top bin of prefix mass are accepted and 3 % in the lowest; on the "
+        "diagonal the score is the probability of acceptance.",
         "spot_figure_5a",
         (TASK, METHOD, BUDGET, PADDED, FLOOR, Column("mass_low", "mass from", "one"), Column("mass_high", "to", "one")),
         (
@@ -359,8 +365,8 @@ SPOT = (
         "SPOT",
         ("Figure 5b",),
         "First rejections",
-        "In the paper 62 to 81 % of first rejections miss the position and 3 to 6 % the token; at D20 a growing share, 90 % in "
-        "the last block, only ran out of nodes.",
+        "In the paper 62 to 81 % of first rejections miss the position and 3 to 6 % the token; at D20 a growing "
+        "share, 90 % in the last block, only ran out of nodes.",
         "spot_figure_5b",
         (TASK, METHOD, BUDGET, PADDED, FLOOR, Column("block", "block (– = all)", "count")),
         (

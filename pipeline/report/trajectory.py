@@ -25,8 +25,9 @@ TRAJECTORY = (
         "Trajectory",
         numbered("Table", 2, 3, 9, 13),
         "Throughput, steps and accuracy",
-        "The paper reports 5.1 to 11.9 times vanilla decoding for Fast-dLLM with a dual cache on LLaDA and 6.8 to 13.6 with "
-        "trajectory drafts, at about the same accuracy; drift is against the control of the same commit rule and cache.",
+        "The paper reports 5.1 to 11.9 times vanilla decoding for Fast-dLLM with a dual cache on LLaDA and 6.8 to "
+        "13.6 with trajectory drafts, at about the same accuracy; drift is against the control of the same commit "
+        "rule and cache.",
         "trajectory_table_02",
         (TASK, LENGTH, SETTING, SHAPE, INTER, COMMIT, CACHE, VERIFIER),
         (
@@ -45,8 +46,8 @@ TRAJECTORY = (
         "Trajectory",
         numbered("Table", 4, 7, 8, 12),
         "Tree shapes, expansion, next blocks and lengths",
-        "In the paper wider and deeper trees save steps but cost time in each; three drafts of width 2 and depth 2 are best "
-        "by the clock, and drafts of the next block take another 12 to 17 % of the steps.",
+        "In the paper wider and deeper trees save steps but cost time in each; three drafts of width 2 and depth 2 "
+        "are best by the clock, and drafts of the next block take another 12 to 17 % of the steps.",
         "trajectory_table_04",
         (TASK, LENGTH, SETTING, SHAPE, INTER, COMMIT, CACHE, VERIFIER),
         (
@@ -78,7 +79,8 @@ TRAJECTORY = (
         "Trajectory",
         ("Figure 5", "Table 6"),
         "What a forward costs by its number of drafts",
-        "In the paper a forward costs the same up to some 200 to 300 concurrent tokens, where the device stops waiting for memory.",
+        "In the paper a forward costs the same up to some 200 to 300 concurrent tokens, where the device stops "
+        "waiting for memory.",
         "trajectory_figure_5",
         (TASK, Column("method", "method", "method"), SHAPE, COMMIT, CACHE, VERIFIER, Column("drafts", "drafts", "count")),
         (
