@@ -18,9 +18,9 @@ VIEWS = (
     "control_drift", "ratio_intervals", "drafters", "method_cells", "spot_table_02", "spot_table_21", "spot_table_01",
     "spot_table_03", "spot_table_04", "spot_table_05", "spot_table_06", "spot_table_07", "spot_table_15", "spot_table_16",
     "spot_table_17", "spot_table_20", "spot_table_22", "spot_figure_2a", "spot_figure_2b", "spot_figure_3", "spot_figure_4", "spot_figure_5a",
-    "spot_figure_5b", "capacity_probe", "noise_aware_spiffy", "measured_quantities", "scoreboard",
+    "spot_figure_5b", "capacity_probe", "noise_aware_spiffy",
     "trajectory_metrics", "trajectory_table_02", "trajectory_table_04", "trajectory_table_05", "trajectory_figure_5",
-    "trajectory_table_10", "trajectory_table_11",
+    "trajectory_table_10", "trajectory_table_11", "measured_quantities", "scoreboard",
 )  # fmt: skip
 
 

@@ -4,14 +4,15 @@
 --   item                table, figure or section that the figure belongs to
 --   target, task        as named here: sdar-8b, gsm8k, ...
 --   method              as named in this project's specs: control, spot, spot-gamma, spiffy, chain, tree, oracle-joint,
---                       trajectory, ...
+--                       w2d2-inter, ...
 --   against             what the figure compares with, if it does: another method, with its verifier where that differs
---   verifier            greedy, uncoupled, coupled or rejection
+--   verifier            greedy, uncoupled, coupled, rejection or subset-top-1
 --   budget              most drafts per round
 --   floor               mass floor, where the figure is one of a grid of floors
 --   part                block, number of steps, bin of mass, depth, level or sequence length, depending on quantity
 --   temperature         sampling temperature
 --   commit_rule         what the target commits per forward
+--   cache               cache kind, where the paper compares several
 --   generation_length   tokens to generate
 --   block_length        tokens per block
 --   quantity            what is reported; view measured_quantities has ours under the same names
@@ -21,7 +22,7 @@
 --   provenance          where in the paper it stands, and its conditions
 CREATE OR REPLACE TABLE published (
     paper VARCHAR, item VARCHAR, target VARCHAR, task VARCHAR, method VARCHAR, against VARCHAR, verifier VARCHAR,
-    budget INTEGER, floor DOUBLE, part INTEGER, temperature DOUBLE, commit_rule VARCHAR, generation_length INTEGER,
+    budget INTEGER, floor DOUBLE, part INTEGER, temperature DOUBLE, commit_rule VARCHAR, cache VARCHAR, generation_length INTEGER,
     block_length INTEGER, quantity VARCHAR, value DOUBLE, value_low DOUBLE, value_high DOUBLE, unit VARCHAR,
     provenance VARCHAR
 );

@@ -1,7 +1,7 @@
 -- measured_quantities: every figure of ours that a paper publishes a counterpart of, in one long table, under the names that
 --   table published uses.
 --   experiment           name of the experiment
---   target, task, method, drafter, verifier, budget, floor, padded, temperature, commit_rule   cell; task and budget are NULL
+--   target, task, method, drafter, verifier, budget, floor, padded, temperature, commit_rule, cache   cell; task and budget are NULL
 --                        where a figure spans them
 --   stop, generation_length, block_length   cell
 --   device_class         see runs
@@ -21,13 +21,16 @@
 --                        rejected_budget, rejected_budget_last_block: see first_rejections. acceptance_by_mass (part = bin): see
 --                        acceptance_calibration. order_accuracy, stale_order_accuracy, order_accuracy_at_depth
 --                        (part = depth): next commits predicted on held-out trajectories
+--                        speedup, steps_over_vanilla, overhead: see trajectory_table_02 and, in percent, trajectory_table_05.
+--                        step_s: net seconds per forward
 --   value                the figure
 CREATE OR REPLACE VIEW measured_quantities AS
 WITH speeds AS (
     SELECT s.experiment, r.target, r.task, r.method, r.drafter, r.verifier, r.budget, r.floor, r.padded, r.temperature,
-        r.commit_rule, r.stop, r.generation_length, r.block_length, r.device_class, count(DISTINCT r.seed) AS n_seeds,
+        r.commit_rule, r.cache, r.stop, r.generation_length, r.block_length, r.device_class, count(DISTINCT r.seed) AS n_seeds,
         max(r.n_samples) AS n_samples, avg(t.wall_s) AS latency_s,
-        sum(t.generated_tokens) / nullif(sum(t.nfe), 0) AS tokens_per_step
+        sum(t.generated_tokens) / nullif(sum(t.nfe), 0) AS tokens_per_step,
+        sum(t.wall_s) / nullif(sum(t.nfe), 0) AS step_s
     FROM selected AS s JOIN runs AS r USING (run_id) JOIN samples AS t USING (run_id) GROUP BY ALL
 ), pairs AS (
     SELECT a.*, b.drafter AS other_drafter,
@@ -52,24 +55,24 @@ WITH speeds AS (
         ORDER BY a.padded <> b.padded, a.layout <> b.layout, b.floor
     ) = 1
 ), ahead AS (
-    SELECT experiment, target, method, drafter, verifier, temperature, commit_rule, stop, generation_length, block_length,
+    SELECT experiment, target, method, drafter, verifier, temperature, commit_rule, cache, stop, generation_length, block_length,
         device_class, min(n_seeds) AS n_seeds, avg((nfe_mean < other_nfe)::INTEGER) AS nfe_ahead,
         avg((ratio_mean > other_ratio)::INTEGER) AS throughput_ahead
     FROM pairs WHERE other_drafter IN ('spiffy', 'chain', 'tree') AND drafter = 'spot' GROUP BY ALL
 ), models AS (
     SELECT m.experiment, m.target, m.task, m.method, m.drafter, m.verifier, m.budget, m.floor, m.padded, m.temperature,
-        m.commit_rule, m.stop, m.generation_length, m.block_length, m.device_class, m.n_seeds,
+        m.commit_rule, m.cache, m.stop, m.generation_length, m.block_length, m.device_class, m.n_seeds,
         (n.summary ->> '$.accuracy')::DOUBLE AS accuracy, (n.summary ->> '$.baseline')::DOUBLE AS baseline,
         (n.summary -> '$.accuracy_by_depth')::DOUBLE[] AS by_depth
     FROM method_cells AS m JOIN nodes AS n ON n.experiment = m.experiment AND n.identity = m.model
     WHERE m.method = 'spot' AND n.kind = 'train' AND n.state = 'done'
 ), deepest AS (
-    SELECT experiment, target, task, method, drafter, verifier, budget, floor, padded, temperature, commit_rule, stop,
+    SELECT experiment, target, task, method, drafter, verifier, budget, floor, padded, temperature, commit_rule, cache, stop,
         generation_length, block_length, device_class, max(n_seeds) AS n_seeds,
         arg_max(accepted_per_round, block) AS accepted
     FROM acceptance_by_block WHERE accepted_per_round IS NOT NULL GROUP BY ALL
 ), figures AS (
-    SELECT experiment, target, task, method, drafter, verifier, budget, floor, padded, temperature, commit_rule, stop,
+    SELECT experiment, target, task, method, drafter, verifier, budget, floor, padded, temperature, commit_rule, cache, stop,
         generation_length, block_length, device_class, n_seeds, n_samples, NULL::VARCHAR AS against, NULL::INTEGER AS part,
         unnest([
             {'quantity': 'nfe', 'value': nfe_mean}, {'quantity': 'nfe_std', 'value': nfe_std},
@@ -83,12 +86,26 @@ WITH speeds AS (
         ]) AS figure
     FROM cells
     UNION ALL BY NAME
-    SELECT * EXCLUDE (latency_s, tokens_per_step), unnest([
-            {'quantity': 'latency_s', 'value': latency_s}, {'quantity': 'tokens_per_step', 'value': tokens_per_step}
+    SELECT * EXCLUDE (latency_s, tokens_per_step, step_s), unnest([
+            {'quantity': 'latency_s', 'value': latency_s}, {'quantity': 'tokens_per_step', 'value': tokens_per_step},
+            {'quantity': 'step_s', 'value': step_s}
         ]) AS figure
     FROM speeds
     UNION ALL BY NAME
-    SELECT experiment, target, task, method, drafter, verifier, budget, floor, padded, temperature, commit_rule, stop,
+    SELECT experiment, target, task, method, drafter, verifier, budget, floor, padded, temperature, commit_rule, cache,
+        stop, generation_length, block_length, device_class, n_seeds, unnest([
+            {'quantity': 'speedup', 'value': tok_s / nullif(max(tok_s) FILTER (setting = 'vanilla') OVER shared, 0)},
+            {'quantity': 'steps_over_vanilla',
+                'value': max(steps) FILTER (setting = 'vanilla') OVER shared / nullif(steps, 0)},
+            {'quantity': 'overhead', 'value': CASE WHEN drafter = 'trajectory' THEN 100 * draft_overhead END}
+        ]) AS figure
+    FROM trajectory_metrics WHERE drafter IN ('none', 'trajectory')
+    WINDOW shared AS (
+        PARTITION BY experiment, target, task, temperature, stop, generation_length, block_length, device_class, split,
+            sample_set
+    )
+    UNION ALL BY NAME
+    SELECT experiment, target, task, method, drafter, verifier, budget, floor, padded, temperature, commit_rule, cache, stop,
         generation_length, block_length, device_class, n_seeds, n_samples, against, unnest([
             {'quantity': 'nfe_difference', 'value': nfe_mean - other_nfe},
             {'quantity': 'nfe_percent', 'value': 100 * (nfe_mean / nullif(other_nfe, 0) - 1)},
@@ -97,7 +114,7 @@ WITH speeds AS (
         ]) AS figure
     FROM pairs WHERE other_drafter <> 'oracle-joint'
     UNION ALL BY NAME
-    SELECT experiment, target, task, method, drafter, verifier, budget, floor, padded, temperature, commit_rule, stop,
+    SELECT experiment, target, task, method, drafter, verifier, budget, floor, padded, temperature, commit_rule, cache, stop,
         generation_length, block_length, device_class, n_seeds, n_samples, CASE
             WHEN other_drafter = 'oracle-position' THEN {'quantity': 'position_cut_share',
                 'value': (control_nfe_mean - nfe_mean) / nullif(control_nfe_mean - other_nfe, 0)}
@@ -121,24 +138,24 @@ WITH speeds AS (
     UNION ALL BY NAME
     SELECT * EXCLUDE (accepted), {'quantity': 'accepted_last_block', 'value': accepted} AS figure FROM deepest
     UNION ALL BY NAME
-    SELECT experiment, target, task, method, drafter, verifier, budget, floor, padded, temperature, commit_rule, stop,
+    SELECT experiment, target, task, method, drafter, verifier, budget, floor, padded, temperature, commit_rule, cache, stop,
         generation_length, block_length, device_class, n_seeds, block AS part, unnest([
             {'quantity': 'stale_position', 'value': root_position_share},
             {'quantity': 'stale_token', 'value': root_token_share}
         ]) AS figure
     FROM stale_order_by_block
     UNION ALL BY NAME
-    SELECT experiment, target, task, method, drafter, verifier, budget, floor, padded, temperature, commit_rule, stop,
+    SELECT experiment, target, task, method, drafter, verifier, budget, floor, padded, temperature, commit_rule, cache, stop,
         generation_length, block_length, device_class, n_seeds, steps AS part,
         {'quantity': 'coverage_8', 'value': tokens_8} AS figure
     FROM stale_coverage
     UNION ALL BY NAME
-    SELECT experiment, target, task, method, drafter, verifier, budget, floor, padded, temperature, commit_rule, stop,
+    SELECT experiment, target, task, method, drafter, verifier, budget, floor, padded, temperature, commit_rule, cache, stop,
         generation_length, block_length, device_class, n_seeds, bin AS part,
         {'quantity': 'acceptance_by_mass', 'value': acceptance} AS figure
     FROM acceptance_calibration
     UNION ALL BY NAME
-    SELECT experiment, target, task, method, drafter, verifier, budget, floor, padded, temperature, commit_rule, stop,
+    SELECT experiment, target, task, method, drafter, verifier, budget, floor, padded, temperature, commit_rule, cache, stop,
         generation_length, block_length, device_class, n_seeds, unnest([
             {'quantity': 'rejected_position', 'value': position_share},
             {'quantity': 'rejected_token', 'value': token_share},
@@ -146,12 +163,12 @@ WITH speeds AS (
         ]) AS figure
     FROM first_rejections WHERE block IS NULL
     UNION ALL BY NAME
-    SELECT experiment, target, task, method, drafter, verifier, budget, floor, padded, temperature, commit_rule, stop,
+    SELECT experiment, target, task, method, drafter, verifier, budget, floor, padded, temperature, commit_rule, cache, stop,
         generation_length, block_length, device_class, max(n_seeds) AS n_seeds,
         {'quantity': 'rejected_budget_last_block', 'value': arg_max(budget_share, block)} AS figure
     FROM first_rejections WHERE block IS NOT NULL GROUP BY ALL
 )
-SELECT experiment, target, task, method, drafter, verifier, budget, floor, padded, temperature, commit_rule, stop,
+SELECT experiment, target, task, method, drafter, verifier, budget, floor, padded, temperature, commit_rule, cache, stop,
     generation_length, block_length, device_class, n_seeds, n_samples, against, part, figure.quantity AS quantity,
     figure.value AS value
 FROM figures WHERE figure.value IS NOT NULL;

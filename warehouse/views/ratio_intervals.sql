@@ -42,7 +42,7 @@ WITH members AS (
     FROM measured
 ), picks AS (
     SELECT n, i AS resample, (md5_number_lower(i || '/' || j) % n::UBIGINT)::BIGINT AS number, count(*) AS weight
-    FROM (SELECT DISTINCT n FROM numbered) CROSS JOIN range(1, 1001) AS r(i), range(n) AS d(j)
+    FROM (SELECT DISTINCT n FROM numbered WHERE n > 1) CROSS JOIN range(1, 1001) AS r(i), range(n) AS d(j)
     GROUP BY n, resample, number
     UNION ALL
     SELECT DISTINCT n, 0, number, 1 FROM numbered

@@ -1,5 +1,5 @@
 -- scoreboard: every published figure beside ours, for each experiment. A figure of ours answers a published one if quantity,
---   temperature, commit rule, block length and part agree, and method, against, verifier, budget and floor wherever the paper
+--   temperature, commit rule, block length and part agree, and method, against, verifier, budget, floor and cache wherever the paper
 --   states them; stop is fill, as the papers count. It is "same setting" if target, task and generation length agree as
 --   well. Otherwise it is the "same quantity, another target": the task must be of the same kind (tiny-code stands beside mbpp
 --   and humaneval; tiny-math beside gsm8k, math500 and math), and the generation length nearest to the published one is taken,
@@ -10,7 +10,7 @@
 --   by any spot drafter with that floor.
 --   experiment             name of the experiment, NULL in a home without any
 --   paper, item            see published
---   target, task, method, against, verifier, budget, floor, part, temperature, commit_rule   published setting
+--   target, task, method, against, verifier, budget, floor, part, temperature, commit_rule, cache   published setting
 --   generation_length, block_length   published setting
 --   quantity, unit         see published
 --   published              the published figure
@@ -29,7 +29,7 @@
 CREATE OR REPLACE VIEW scoreboard AS
 WITH numbered AS MATERIALIZED (
     SELECT row_number() OVER (
-            ORDER BY paper, item, target, task, method, against, verifier, budget, floor, part, temperature, commit_rule,
+            ORDER BY paper, item, target, task, method, against, verifier, budget, floor, part, temperature, commit_rule, cache,
                 generation_length, block_length, quantity, value, value_low, value_high, provenance
         ) AS number, *
     FROM published
@@ -52,7 +52,7 @@ WITH numbered AS MATERIALIZED (
     FROM wanted AS w JOIN ours AS m
         ON m.quantity = w.quantity AND m.temperature = w.temperature AND m.commit_rule = w.commit_rule
         AND m.block_length = w.block_length AND m.part IS NOT DISTINCT FROM w.part
-        AND (w.budget IS NULL OR m.budget = w.budget) AND (w.verifier IS NULL OR m.verifier = w.verifier)
+        AND (w.cache IS NULL OR m.cache = w.cache) AND (w.budget IS NULL OR m.budget = w.budget) AND (w.verifier IS NULL OR m.verifier = w.verifier)
         AND (
             CASE WHEN w.floor IS NULL THEN m.method LIKE w.pattern
             ELSE m.drafter = 'spot' AND abs(m.floor - w.floor) < 1e-9 AND NOT m.padded END
@@ -83,7 +83,7 @@ WITH numbered AS MATERIALIZED (
     SELECT NULL WHERE NOT EXISTS (SELECT 1 FROM selected)
 )
 SELECT e.experiment, p.paper, p.item, p.target, p.task, p.method, p.against, p.verifier, p.budget, p.floor, p.part,
-    p.temperature, p.commit_rule, p.generation_length, p.block_length, p.quantity, p.unit, p.value AS published,
+    p.temperature, p.commit_rule, p.cache, p.generation_length, p.block_length, p.quantity, p.unit, p.value AS published,
     p.value_low AS published_low, p.value_high AS published_high, a.ours, a.ours_low, a.ours_high, a.ours_target,
     a.ours_tasks, a.ours_generation_length, a.n_cells, a.n_seeds, a.n_samples, a.device_class,
     CASE WHEN a.same THEN 'same setting' WHEN a.same IS NULL THEN 'not measured' ELSE 'same quantity, another target'
