@@ -1,4 +1,4 @@
-"""Specs with trajectory drafters, commit rules and acceptance rules: what they expand to, and what is refused."""
+"""Specs with trajectory drafters, commit rules and acceptance rules: what they expand to, what is refused, what is recorded."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from pipeline.graph import build_graph
 from pipeline.grid import expand
 from pipeline.spec import parse_spec
 from pipeline.yaml_source import SpecError
+from workers.stages import evaluate
+from workers.targets.load import load_target
+from workers.targets.make_checkpoint import make_checkpoint
 
 SOUND = """\
 target: tiny-sdar
@@ -87,3 +90,44 @@ def test_refused(old: str, new: str, expected: str) -> None:
     assert old in SOUND
     text = SOUND.replace(old, new) + ("temperature: 1\n" if "rejection" in new else "")
     assert expected in problems(text)
+
+
+@pytest.mark.parametrize(
+    ("options", "verifier", "exact"),
+    [
+        ({}, "greedy", True),
+        ({}, "subset-top-1", False),
+        ({"inter_blocks": 2}, "greedy", False),
+    ],
+)
+def test_a_full_attention_checkpoint_is_evaluated_with_every_new_column(tmp_path, options, verifier, exact) -> None:
+    reference = {"checkpoint": str(make_checkpoint("llada", tmp_path / "made")), "name": "made"}
+    params = {
+        "target": reference, "task": "tiny-math", "split": "test", "first": 0, "samples": 1, "drafter": "none",
+        "drafter_options": {}, "verifier": "none", "budget": 0, "floor": 0.0, "padded": False, "temperature": 0.0,
+        "commit_rule": "threshold:0.9", "layout": "batch", "cache": "dual", "stop": "fill", "generation_length": 24,
+        "block_length": 8, "seed": 0,
+    }  # fmt: skip
+    drafts = {"drafter": "trajectory", "drafter_options": options, "verifier": verifier, "budget": 5, "check_logits": True}
+    control = evaluate.run(params, {}, None, Session())
+    method = evaluate.run({**params, **drafts}, {}, None, Session())
+    assert control.summary["drafts_exact"] and method.summary["drafts_exact"] == exact
+    assert not method.summary["distribution_preserving"]
+    if exact:
+        assert method.samples["tokens"] == control.samples["tokens"]
+    rounds = method.rounds.to_pylist()
+    assert all((r["logit_error"] is None) == (r["ahead_drafted"] > 0) for r in rounds)
+    assert any(r["ahead_positions"] for r in rounds) == bool(options)
+    assert {r["logit_error"] for r in control.rounds.to_pylist()} == {None}
+
+
+class Session:
+    """A worker that loads its target anew."""
+
+    device, dtype, journal = "cpu", "float32", None
+
+    def target(self, reference, block_length):
+        return load_target(reference, block_length, self.device, self.dtype)
+
+    def progress(self, done, total, **figures) -> None:
+        pass

@@ -167,6 +167,14 @@ def test_tokens_match_counts_samples(connection: duckdb.DuckDBPyConnection) -> N
     assert found["samples"] == ["tiny-math/test/1", "tiny-math/test/3"]
 
 
+def test_exact_drafts_are_audited_on_top_of_a_lossy_rule(connection: duckdb.DuckDBPyConnection) -> None:
+    lossy = {"commit_rule": "threshold:0.9", "cache": "dual", "distribution_preserving": False}
+    put(connection, make_run("control", **lossy), make_samples(tokens=[[1], [2]]))
+    exact = put(connection, make_run("exact", **lossy, drafts_exact=True), make_samples(tokens=[[1], [3]]))
+    put(connection, make_run("subset", **lossy, drafts_exact=False), make_samples(tokens=[[1], [3]]))
+    assert [row["run_id"] for row in rows(connection, "SELECT * FROM audit")] == [exact]
+
+
 def test_a_mismatch_in_half_precision_is_a_figure_not_a_failure(connection: duckdb.DuckDBPyConnection) -> None:
     put(connection, make_run("control", dtype="bfloat16"), make_samples())
     put(connection, make_run("spot", dtype="bfloat16"), make_samples(tokens=[[9], [9]]))

@@ -1,4 +1,5 @@
--- audit: runs that claim to keep the target's distribution but whose tokens differ from their control's. Empty is good.
+-- audit: runs whose drafts claim to change nothing but whose tokens differ from their control's. Empty is good. Exact drafts on top
+--   of an approximate cache or a lossy commit rule belong here too, as the control has the same.
 --   run_id            the run
 --   control_run_id    its control
 --   experiment        the experiment
@@ -16,4 +17,5 @@ SELECT p.run_id, p.control_run_id, p.experiment, p.target, p.task, p.method, p.v
         JOIN samples AS c ON c.run_id = p.control_run_id AND c.sample_id = s.sample_id
         WHERE s.run_id = p.run_id AND s.tokens <> c.tokens
     ) AS samples
-FROM paired AS p WHERE p.distribution_preserving AND p.tokens_match < 1;
+FROM paired AS p JOIN runs AS r ON r.run_id = p.run_id
+WHERE coalesce((r.extra ->> '$.drafts_exact')::BOOLEAN, p.distribution_preserving) AND p.tokens_match < 1;

@@ -171,6 +171,8 @@ def run(params: dict[str, Any], inputs: Inputs, out: Path | None, session: Stage
         scores.append(task.score(sample, row["output"]))
         row["correct"] = scores[-1].correct
         row["metrics"] = json.dumps(scores[-1].metrics) if scores[-1].metrics else None
+    # Drafts change nothing: the tokens are those of the control of this cache and commit rule, or follow their law.
+    drafts_exact = setting.verifier.exact(params["temperature"]) and not getattr(setting.drafter, "inter_blocks", 0)
     summary = {
         **summarise(entries),
         "metrics": {name: fmean(score.metrics[name] for score in scores) for name in scores[0].metrics} or None,
@@ -179,9 +181,9 @@ def run(params: dict[str, Any], inputs: Inputs, out: Path | None, session: Stage
         "distribution_preserving": (
             resolve_cache(params["cache"], target.attention) in EXACT_CACHES
             and canonical_rule(params["commit_rule"]) in LOSSLESS_RULES
-            and setting.verifier.exact(params["temperature"])
-            and not getattr(setting.drafter, "inter_blocks", 0)
+            and drafts_exact
         ),
+        "drafts_exact": drafts_exact,
     }
     rounds = [row for entry in entries for row in entry["rounds"]]
     blocks = [{"sample_id": entry["sample"]["sample_id"], **block} for entry in entries for block in entry["blocks"]]
