@@ -23,7 +23,6 @@ WITH recipes AS (
     UNION ALL
     SELECT t.*, true AS tuned FROM method_cells AS t JOIN recipes AS r
         ON r.experiment = t.experiment AND r.target = t.target AND r.task = t.task AND r.temperature = t.temperature
-
             AND r.cache = t.cache AND r.layout = t.layout AND r.stop = t.stop AND r.generation_length = t.generation_length
         AND r.block_length = t.block_length AND r.sample_set = t.sample_set AND r.budget = t.budget
         AND r.padded = t.padded AND r.floor = t.floor AND r.verifier = t.verifier AND r.commit_rule = t.commit_rule

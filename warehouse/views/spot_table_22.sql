@@ -21,7 +21,6 @@ WITH recipes AS (
         FROM method_cells WHERE method = 'spot' AND native
 ), members AS (
     SELECT m.* FROM method_cells AS m JOIN recipes AS r
-
             ON r.experiment = m.experiment AND r.target = m.target AND r.block_length = m.block_length AND r.model = m.model
         AND r.hedge = m.hedge AND r.tau = m.tau
     WHERE m.drafter = 'spot' AND m.temperature > 0 AND m.commit_rule = 'single' AND m.floor = 0
