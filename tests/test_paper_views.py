@@ -9,16 +9,24 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from warehouse_for_tests import make_run, make_samples, memory_warehouse, put, rows
+from warehouse_for_tests import TABLES, make_run, make_samples, memory_warehouse, put, rows
 
 OPTIONS = {"shape": "tree", "hedge": 2, "tau": 1.0}
 TRAINING = {"layers": 2, "width": 64, "d_max": 16}
 
 
-@pytest.fixture
-def connection() -> Iterator[duckdb.DuckDBPyConnection]:
+@pytest.fixture(scope="module")
+def warehouse() -> Iterator[duckdb.DuckDBPyConnection]:
     with memory_warehouse() as connection:
         yield connection
+
+
+@pytest.fixture
+def connection(warehouse: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
+    """An empty warehouse; it is emptied again, as making all views takes longer than any test."""
+    yield warehouse
+    for table in TABLES:
+        warehouse.execute(f"DELETE FROM {table}")
 
 
 def plan(

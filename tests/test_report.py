@@ -298,3 +298,19 @@ def test_page_renders_in_a_browser_without_overflow(page: str, tmp_path: Path) -
     assert int(scroll) <= int(inner)
     assert int(panels) == page.count('<div class="panel">') > 20
     assert drawn == "true"
+
+
+def test_a_run_with_the_tokens_of_an_inexact_control_is_comparable_with_it(tmp_path: Path) -> None:
+    """As under an approximate cache; one whose tokens differ is comparable with nothing."""
+    home = build_home(tmp_path, **{**SMALL, "methods": ()})
+    with Store(home) as store:
+        for method, shift in (("chain", 0), ("tree", 1)):
+            run, samples, rounds = run_of(method, 8, samples=1)
+            tokens = [[token + shift for token in row] for row in samples["tokens"].to_pylist()]
+            samples = samples.set_column(samples.column_names.index("tokens"), "tokens", [tokens])
+            store.plan_nodes("synthetic", [{"identity": run["identity"], "kind": "evaluate", "label": method}])
+            store.add_run({**run, "distribution_preserving": False}, samples, rounds)
+        store.publish()
+    text = markdown_summary(home, "synthetic")
+    assert "| chain ‡" in text and "NFE is comparable with that control's" in text
+    assert "| tree †" in text and "so its NFE is not comparable" in text
