@@ -132,6 +132,16 @@ def test_the_shape_is_that_of_the_plan(connection, options, shape, inter_blocks)
     assert (row["shape"], row["inter_blocks"]) == (shape, inter_blocks)
 
 
+def test_runs_that_check_logits_are_in_table_10_alone(connection: duckdb.DuckDBPyConnection) -> None:
+    connection.execute(
+        """INSERT INTO node_plans (seq, experiment, plan, identity, kind, label, params) VALUES
+           (1, 'main', 1, 'x', 'evaluate', 'x', '{"params": {"drafter_options": {}, "check_logits": true}}')"""
+    )
+    put(connection, trajectory(identity="x"), make_samples(ids=IDS), steps({}))
+    for view, count in (("table_10", 1), ("table_02", 0), ("table_04", 0), ("table_05", 0), ("figure_5", 0)):
+        assert len(rows(connection, f"SELECT * FROM trajectory_{view}")) == count
+
+
 def test_exactness_is_of_samples_tokens_and_logits(connection: duckdb.DuckDBPyConnection) -> None:
     put_pair(connection)
     put(connection, trajectory(identity="e", verifier="greedy"), make_samples(tokens=[[1, 2, 3, 4], [5, 6, 7, 8]], ids=IDS),

@@ -3,7 +3,7 @@
 --   experiment           name of the experiment
 --   target, task, temperature, generation_length, block_length, device_class, layout, cache, commit_rule   see runs
 --   method, shape, verifier   trajectory drafts
---   drafts               drafts in the forward, padding included
+--   drafts               states in the forward but the root: drafts, padding, the root of the next block where it takes part
 --   rounds               forwards
 --   forward_ms           median milliseconds of a forward
 --   overhead             forward_ms over that of the control's forwards behind the first of each block, minus 1
@@ -25,7 +25,7 @@ WITH timed AS (
 ), saved AS (
     SELECT experiment, target, task, temperature, generation_length, block_length, device_class, layout, cache, commit_rule, method,
         verifier, budget, any_value(shape) AS shape, avg(step_change) AS step_change
-    FROM trajectory_metrics WHERE drafter = 'trajectory' GROUP BY ALL
+    FROM trajectory_metrics WHERE drafter = 'trajectory' AND NOT check_logits GROUP BY ALL
 )
 SELECT d.experiment, d.target, d.task, d.temperature, d.generation_length, d.block_length, d.device_class, d.layout, d.cache,
     d.commit_rule, d.method, v.shape, d.verifier, d.drafts, d.rounds, 1000 * d.forward_s AS forward_ms,
@@ -34,7 +34,7 @@ FROM drafted AS d
 LEFT JOIN single AS c ON c.experiment = d.experiment AND c.target = d.target AND c.task = d.task
     AND c.temperature = d.temperature AND c.generation_length = d.generation_length AND c.block_length = d.block_length
     AND c.device_class IS NOT DISTINCT FROM d.device_class AND c.cache = d.cache AND c.commit_rule = d.commit_rule
-LEFT JOIN saved AS v ON v.experiment = d.experiment AND v.target = d.target AND v.task = d.task
+JOIN saved AS v ON v.experiment = d.experiment AND v.target = d.target AND v.task = d.task
     AND v.temperature = d.temperature AND v.generation_length = d.generation_length AND v.block_length = d.block_length
     AND v.device_class IS NOT DISTINCT FROM d.device_class AND v.layout = d.layout AND v.cache = d.cache
     AND v.commit_rule = d.commit_rule AND v.method = d.method AND v.verifier = d.verifier AND v.budget = d.budget

@@ -10,6 +10,7 @@
 --   shape                W<width>D<depth> of trajectory drafts, with its variant unless hybrid; NULL for other drafters
 --   inter_blocks         drafts of the next block in it
 --   most_drafts          largest number of drafts in a round
+--   check_logits         whether its logits were compared with those of forwards without drafts, as for table 10
 --   n_seeds, n_samples   seeds, and samples over all of them
 --   distribution_preserving   whether all runs are
 --   steps                forwards per sample
@@ -40,12 +41,13 @@
 --   ahead_per_step       positions of the next block filled per step
 CREATE OR REPLACE VIEW trajectory_metrics AS
 WITH options AS (
-    SELECT identity, arg_max(params, seq)::JSON -> '$.params.drafter_options' AS given
+    SELECT identity, arg_max(params, seq)::JSON -> '$.params.drafter_options' AS given,
+        coalesce((arg_max(params, seq)::JSON ->> '$.params.check_logits')::BOOLEAN, false) AS check_logits
     FROM node_plans WHERE kind = 'evaluate' GROUP BY identity
 ), shapes AS (
     SELECT identity, 'W' || coalesce(given ->> '$.width', '2') || 'D' || coalesce(given ->> '$.depth', '2')
             || coalesce(' ' || nullif(given ->> '$.variant', 'hybrid'), '') AS shape,
-        coalesce((given ->> '$.inter_blocks')::INTEGER, 0) AS inter_blocks
+        coalesce((given ->> '$.inter_blocks')::INTEGER, 0) AS inter_blocks, check_logits
     FROM options
 ), steps AS (
     SELECT run_id, count(*) AS steps, count(certain) AS judged, max(drafted) AS most_drafts,
@@ -76,12 +78,12 @@ WITH options AS (
     FROM pairs GROUP BY run_id
 ), members AS (
     SELECT s.experiment AS owner, p.*, CASE WHEN p.drafter = 'trajectory' THEN h.shape END AS shape,
-        CASE WHEN p.drafter = 'trajectory' THEN h.inter_blocks END AS inter_blocks
+        CASE WHEN p.drafter = 'trajectory' THEN h.inter_blocks END AS inter_blocks, coalesce(h.check_logits, false) AS check_logits
     FROM selected AS s JOIN paired AS p USING (run_id) LEFT JOIN shapes AS h ON h.identity = p.identity
 ), pooled AS (
     SELECT owner AS experiment, target, task, method, drafter, verifier, budget, floor, padded, temperature, commit_rule,
         cache, layout, stop, generation_length, block_length, device_class, split, sample_set,
-        any_value(shape) AS shape, any_value(inter_blocks) AS inter_blocks, max(most_drafts) AS most_drafts,
+        any_value(shape) AS shape, any_value(inter_blocks) AS inter_blocks, max(most_drafts) AS most_drafts, bool_or(check_logits) AS check_logits,
         count(DISTINCT seed) AS n_seeds, sum(t.samples)::BIGINT AS n_samples,
         bool_and(distribution_preserving) AS distribution_preserving,
         sum(t.nfe) / nullif(sum(t.samples), 0) AS steps, sum(c.nfe) / nullif(sum(c.samples), 0) AS control_steps,
@@ -115,7 +117,7 @@ SELECT experiment, target, task, method, drafter, verifier, budget, floor, padde
         WHEN starts_with(commit_rule, 'threshold') THEN 'fast-dllm, cache ' || cache
         WHEN starts_with(commit_rule, 'factor') THEN 'fast-dllm factor, cache ' || cache
         ELSE 'one per step, cache ' || cache END AS setting,
-    shape, inter_blocks, most_drafts, n_seeds, n_samples, distribution_preserving, steps,
+    shape, inter_blocks, most_drafts, check_logits, n_seeds, n_samples, distribution_preserving, steps,
     steps / nullif(control_steps, 0) - 1 AS step_change, tokens_per_step, control_tokens_per_step, answer_tokens_per_step, tok_s,
     tok_s / nullif(control_tok_s, 0) AS tps_ratio, latency_s, latency_s / nullif(control_latency_s, 0) - 1 AS latency_change,
     ms_per_step, draft_share, draft_overhead, accuracy, accuracy_change, drifted_samples, drifted_tokens, none_certain,

@@ -33,5 +33,5 @@ FROM trajectory_metrics AS m LEFT JOIN vanilla AS v
     AND v.stop = m.stop AND v.generation_length = m.generation_length AND v.block_length = m.block_length
     AND v.device_class IS NOT DISTINCT FROM m.device_class AND v.split IS NOT DISTINCT FROM m.split
     AND v.sample_set IS NOT DISTINCT FROM m.sample_set
-WHERE m.drafter IN ('none', 'trajectory')
+WHERE m.drafter IN ('none', 'trajectory') AND NOT m.check_logits
 ORDER BY m.experiment, m.target, m.task, m.generation_length, m.steps DESC, m.setting, m.verifier;

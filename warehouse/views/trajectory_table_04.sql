@@ -21,5 +21,5 @@ SELECT experiment, target, task, temperature, stop, generation_length, block_len
     cache, verifier, layout, shape, inter_blocks, most_drafts, n_seeds, n_samples, tokens_per_step, steps, step_change,
     ms_per_step, latency_s, latency_change, alpha_1, alpha_2, accuracy, accuracy_change, drifted_samples, drifted_tokens
 FROM trajectory_metrics
-WHERE drafter IN ('none', 'trajectory') AND commit_rule <> 'single'
+WHERE drafter IN ('none', 'trajectory') AND commit_rule <> 'single' AND NOT check_logits
 ORDER BY experiment, target, task, generation_length, commit_rule, cache, drafter, verifier, inter_blocks, shape, setting;

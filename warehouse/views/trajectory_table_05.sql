@@ -10,5 +10,5 @@
 CREATE OR REPLACE VIEW trajectory_table_05 AS
 SELECT experiment, target, task, temperature, block_length, device_class, layout, cache, commit_rule, verifier, method, shape,
     generation_length, n_seeds, n_samples, draft_overhead, draft_share
-FROM trajectory_metrics WHERE drafter = 'trajectory' AND inter_blocks = 0
+FROM trajectory_metrics WHERE drafter = 'trajectory' AND inter_blocks = 0 AND NOT check_logits
 ORDER BY experiment, target, task, shape, generation_length;
