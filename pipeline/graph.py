@@ -22,6 +22,7 @@ from pipeline.names import LAW_ONLY
 from pipeline.settings import Section, TargetRef
 from pipeline.spec import Spec, Suite
 from workers.errors import UserError
+from workers.targets.digest import STARTS
 
 
 @dataclass(frozen=True)
@@ -210,8 +211,8 @@ class _Builder:
         params = {"embedded": target.name, **settings}
         # The training stream has no end; its start stands for it in the identity.
         stream = [{"task": task, "split": "train", "first": 0, "count": 100} for task in generated_tasks()]
-        start = {"start": self.facts.target_digest(TargetRef(name=STARTS[target.name]))} if target.name in STARTS else None
-        return self._add("pretrain", f"pretrain/{target.name}", params, {}, pools=stream, read=start)
+        start = TargetRef(name=STARTS[target.name]) if target.name in STARTS else None
+        return self._add("pretrain", f"pretrain/{target.name}", params, {}, pools=stream, start=start)
 
     def collect(self, target: TargetRef, block_length: int, method: str, shard: int) -> str:
         stage = self.spec.stages_of(method).collect
@@ -297,13 +298,15 @@ class _Builder:
         pools: Iterable[Mapping[str, Any]] = (),
         compared: Iterable[Mapping[str, Any]] = (),
         given: Mapping[str, str] | None = None,
-        read: Mapping[str, str] | None = None,
+        start: TargetRef | None = None,
         **about: Any,
     ) -> str:
         """`pools` decide the output; the samples `compared` with them are only reported on, so no identity holds
-        them. `given`: role -> directory of the user that is read like the output of a node. `read`: role -> digest of
-        what the stage finds by itself."""
-        determinants = {"kind": kind, "version": stage_version(kind), "params": params, **(read or {})}
+        them. `given`: role -> directory of the user that is read like the output of a node. `start`: the packaged
+        target whose weights a training goes on from."""
+        determinants = {"kind": kind, "version": stage_version(kind), "params": params}
+        if start is not None:
+            determinants["start"] = self.facts.target_digest(start)
         if target is not None:
             params = {**params, "target": target.reference}
             if self._must_pretrain(target):
@@ -312,8 +315,8 @@ class _Builder:
                 determinants["target"] = self.facts.target_digest(target)
         determinants["upstream"] = inputs
         pools, compared = list(pools), list(compared)
-        asked = [pool["task"] for pool in (*pools, *compared)]
-        data = {task: self.spec.data[task] for task in asked if task in self.spec.data}
+        read = [pool["task"] for pool in (*pools, *compared)]
+        data = {task: self.spec.data[task] for task in read if task in self.spec.data}
         params = {**params, **({"data": data} if data else {}), **({"compared": compared} if compared else {})}
         determinants["samples"] = [self._samples_digest(pool, data) for pool in pools]
         if any(pool["task"] not in generated_tasks() for pool in pools):

@@ -32,7 +32,7 @@ Mixture = Annotated[dict[str, Annotated[int, Field(gt=0, le=1000)]], BeforeValid
 
 
 class Pretrain(Section):
-    """Rebuilds the weights of the embedded target."""
+    """Rebuilds the weights of a packaged target."""
 
     seed: Seed = 0
     steps: Positive | None = None

@@ -274,6 +274,20 @@ def test_target_is_built_where_its_weights_are_absent_or_asked_for(
     assert changed(absent, graph_of("stages.pretrain.seed=1", fresh=True)) == {node.label for node in absent.nodes}
 
 
+def test_a_training_that_goes_on_from_a_target_is_another_if_that_target_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def pretraining(target: str) -> str:
+        text = f"target: {target}\npretrain: true\ntask: tiny-math\ndrafter: none\nsamples: 1\n"
+        return identities(graph_of(text=text))[f"pretrain/{target}"]
+
+    before = pretraining("tiny-llada"), pretraining("tiny-sdar")
+    digest = FACTS.target_digest
+    monkeypatch.setattr(FACTS, "target_digest", lambda target: digest(target) + "!" * (target.name == "tiny-sdar"))
+    assert pretraining("tiny-llada") != before[0]
+    assert pretraining("tiny-sdar") == before[1]
+
+
 def test_limit_cuts_and_marks() -> None:
     graph, cut = graph_of(), graph_of(limit=1)
     assert changed(graph, cut) == of_kind(graph, "evaluate")

@@ -181,7 +181,7 @@ def test_missing_and_malformed_files(broken, name):
 
 
 def test_unknown_references(tmp_path):
-    with pytest.raises(UserError, match="no such directory, and packaged targets are tiny-sdar"):
+    with pytest.raises(UserError, match="no such directory, and packaged targets are tiny-llada, tiny-sdar"):
         load_target(str(tmp_path / "nowhere"), BLOCK)
     with pytest.raises(UserError, match="dtype 'int8'"):
         load_target("tiny-sdar", 32, dtype="int8")

@@ -22,6 +22,7 @@ from workers.stages.pretrain_check import exact_accuracy
 from workers.stages.pretrain_data import Batch, Corpus
 from workers.stages.pretrain_start import start_from
 from workers.stages.pretrain_stream import WINDOW, Stream
+from workers.targets.digest import STARTS
 from workers.targets.export import write_target
 from workers.targets.families.llada import LLADA
 from workers.targets.families.sdar import SDAR
@@ -72,7 +73,7 @@ RECIPES = {
     "tiny-sdar": PretrainSettings(),
     "tiny-llada": PretrainSettings(
         embedded="tiny-llada",
-        start="tiny-sdar",
+        start=STARTS["tiny-llada"],
         steps=1500,
         rows=14,
         muon_lr=0.01,

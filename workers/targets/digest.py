@@ -10,7 +10,9 @@ from pathlib import Path
 
 from workers.errors import UserError
 
-PACKAGED = {"tiny-sdar": Path(__file__).with_name("tiny-sdar")}
+PACKAGED = {name: Path(__file__).with_name(name) for name in ("tiny-sdar", "tiny-llada")}
+# The packaged target from whose weights the training of another goes on.
+STARTS = {"tiny-llada": "tiny-sdar"}
 SMALL_FILES = (
     "config.json",
     "generation_config.json",
