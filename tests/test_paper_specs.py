@@ -78,6 +78,7 @@ def test_transferred_drafters_read_what_another_setting_has_made() -> None:
     runs = [node for node in graph_of(SPOT / "transfer.yaml").nodes if node.cell and node.inputs]
     read = {(node.cell["block_length"], node.cell["method"]): [*node.inputs.values()] for node in runs}
     assert read[16, "from-b32"] == read[32, "spot"] != read[16, "spot"] == read[32, "from-b16"]
+    assert read[32, "from-b32"] == read[32, "spot"], "of the target without a native drafter"
     assert read[16, "spiffy-from-b32"] == read[32, "spiffy"] != read[16, "spiffy"] == read[32, "spiffy-from-b16"]
 
 
