@@ -61,7 +61,7 @@ def columns() -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("item", ITEMS, ids=anchor)
 def test_every_column_of_an_item_is_one_of_its_view(item: Item, columns: dict[str, set[str]]) -> None:
-    used = {name for column in (*item.keys, *item.values) for name in (column.name, column.std, column.best)}
+    used = {getattr(c, name) for c in (*item.keys, *item.values) for name in ("name", "std", "best", "low", "high")}
     for plot in item.plots:
         used |= {plot.label, plot.value} if isinstance(plot, Bars) else {plot.x, *plot.y, *plot.panels}
     assert (used | {item.across, "experiment"}) - {""} <= columns[item.view]
@@ -102,6 +102,15 @@ def test_settings_that_differ_split_tables_and_title_them(monkeypatch: pytest.Mo
 def test_values_that_no_row_has_take_no_column(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [row("spot", 8, "a", 10, None), row("spot", 4, "a", 20, None)]
     assert text_of(ITEM, rows, monkeypatch)[0] == ["4", "spot", "20.0", "2.00×", "1.00×"]
+
+
+def test_a_range_stands_beside_a_figure_or_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    column = Column("ratio", "ratio", "figure", low="low", high="high")
+    item = Item("", (), "Title", "Caption.", "main_table", (METHOD,), (column,))
+    rows = [row("spot", 8, "a", 1, 1.5, low=1.25, high=2.0), row("tree", 8, "a", 1, None, low=1.0, high=3.0)]
+    monkeypatch.setattr("pipeline.report.sections.ITEMS", (item,))
+    cells = [line[1] for line in build_sections({item: rows})[0].panes[0].body]
+    assert [(cell.text, cell.spread) for cell in cells] == [("1.5", " 1.25–2"), ("1–3", "")]
 
 
 def test_missing_items_are_named_for_papers_that_were_begun() -> None:
@@ -154,3 +163,14 @@ def test_a_snapshot_without_the_views_has_no_sections(tmp_path: Path) -> None:
 def test_forms_say_nothing_where_there_is_nothing() -> None:
     assert {name for name, form in FORMS.items() if name != "method" and form(None) != "–"} == set()
     assert (NFE.form, TASK.form) == ("one", "text")
+
+
+def test_what_rounds_to_zero_has_no_sign() -> None:
+    assert [FORMS["signed_two"](value) for value in (-0.001, 0.0, 0.004, -0.25, 10.0)] == [
+        "0.00",
+        "0.00",
+        "0.00",
+        "−0.25",
+        "+10.00",
+    ]
+    assert [FORMS["signed"](value) for value in (-0.04, 0.06)] == ["0.0", "+0.1"]

@@ -8,13 +8,16 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Column:
     """A column of a view: `form` is a key of `sections.FORMS`; `std` names the column with its spread, `best` a truth
-    value that prints it bold. A column of `keys` that is the same in all rows of a table is named below it instead."""
+    value that prints it bold, `low` and `high` those of its range. A column of `keys` that is the same in all rows of a
+    table is named below it instead."""
 
     name: str
     title: str
     form: str = "text"
     std: str = ""
     best: str = ""
+    low: str = ""
+    high: str = ""
 
 
 @dataclass(frozen=True)

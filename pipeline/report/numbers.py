@@ -20,12 +20,12 @@ def percent(value: float | None) -> str:
     return "99.9 %" if text == "100.0 %" and value < 1 else text
 
 
-def signed(value: float | None) -> str:
-    """With its sign and one digit; a true minus, as wide as the plus."""
+def signed(value: float | None, digits: int = 1) -> str:
+    """With its sign; a true minus, as wide as the plus, and none where it rounds to zero."""
     if value is None:
         return MISSING
-    text = f"{value:+.1f}".replace("-", "−")
-    return "0.0" if text[1:] == "0.0" else text
+    text = f"{value:+.{digits}f}".replace("-", "−")
+    return text if text.strip("+−0.") else text[1:]
 
 
 def interval(least: float | None, most: float | None) -> str:

@@ -37,8 +37,9 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "percent": percent,
     "signed": signed,
     "points": lambda value: MISSING if value is None else f"{signed(100 * value)} points",
-    "signed_two": lambda value: MISSING if value is None else f"{value:+.2f}".replace("-", "−"),
+    "signed_two": lambda value: signed(value, 2),
     "count": lambda value: MISSING if value is None else str(value),
+    "figure": lambda value: MISSING if value is None else f"{value:.4g}",
     "short": lambda value: MISSING if value is None else f"{value:g}",
     "flag": lambda value: MISSING if value is None else "yes" if value else "no",
     "list": lambda value: ", ".join(map(str, value or [])) or MISSING,
@@ -95,7 +96,8 @@ class Section:
 
 def build_sections(found: Mapping[Item, list[Row]]) -> list[Section]:
     """A section for every item that has rows, in the order of the registry."""
-    return [_section(item, found[item]) for item in ITEMS if found.get(item)]
+    sections = [_section(item, found[item]) for item in ITEMS if found.get(item)]
+    return [section for section in sections if section.panes]
 
 
 def not_measured(found: Mapping[Item, list[Row]]) -> dict[str, list[str]]:
@@ -114,6 +116,7 @@ def anchor(item: Item) -> str:
 
 
 def _section(item: Item, rows: list[Row]) -> Section:
+    rows = [row for row in rows if any(_measured(column, row) for column in item.values)]
     shown = {column.name for column in (*item.keys, *item.values)} | {item.across, "budget"}
     panes = [_pane(item, title, group) for title, group in _settings(rows, set(SETTINGS) - shown)]
     figures = [_figure(item, plot, index, rows) for index, plot in enumerate(item.plots)]
@@ -122,7 +125,7 @@ def _section(item: Item, rows: list[Row]) -> Section:
 
 def _settings(rows: list[Row], columns: Iterable[str]) -> list[tuple[str, list[Row]]]:
     """Rows by the values of those `columns` that they have and differ in, titled by these, in order of appearance."""
-    names = [name for name in SETTINGS if name in columns and rows and name in rows[0]]
+    names = [name for name in SETTINGS if rows and name in columns and name in rows[0]]
     varying = [name for name in names if len({row[name] for row in rows}) > 1]
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
@@ -144,7 +147,7 @@ def _pane(item: Item, title: str, rows: list[Row]) -> Pane:
         key = tuple(_plain(row[column.name]) for column in lead)
         lines.setdefault(key, {})[row[item.across] if item.across else None] = row
     across = sorted({place for line in lines.values() for place in line}) if item.across else [None]
-    values = [column for column in item.values if any(row[column.name] is not None for row in rows)]
+    values = [column for column in item.values if any(_measured(column, row) for row in rows)]
     body = []
     for line in lines.values():
         cells = [_cell(column, next(iter(line.values()))) for column in lead]
@@ -176,8 +179,14 @@ def _note(rows: list[Row], fixed: list[Column]) -> str:
     for name, noun in (("n_samples", "sample"), ("n_seeds", "seed")):
         if present := [row[name] for row in rows if row.get(name) is not None]:
             parts.append(counts(present, noun))
-    parts += [f"{column.title} {FORMS[column.form](rows[0][column.name])}" for column in fixed]
+    told = [column for column in fixed if rows[0][column.name] is not None]
+    parts += [f"{column.title} {FORMS[column.form](rows[0][column.name])}" for column in told]
     return ", ".join(parts)
+
+
+def _measured(column: Column, row: Row) -> bool:
+    """Whether the row has a value or a range there."""
+    return row[column.name] is not None or bool(column.low and row[column.low] is not None)
 
 
 def _plain(value: Any) -> Any:
@@ -190,8 +199,12 @@ def _cell(column: Column, row: Row | None) -> Cell:
         return Cell(MISSING, classes=classes)
     value = row[column.name]
     deviation = spread(row[column.std], DIGITS.get(column.form, 2)) if column.std and value is not None else ""
+    text = FORMS[column.form](value)
+    if column.low and row[column.low] is not None and row[column.low] != row[column.high]:
+        bounds = "–".join(FORMS[column.form](row[name]) for name in (column.low, column.high))
+        text, deviation = (bounds, "") if value is None else (text, f" {bounds}")
     color = assign_styles([value])[value].css if column.form == "method" else ""
-    return Cell(FORMS[column.form](value), deviation, classes, color, bool(column.best and row[column.best]))
+    return Cell(text, deviation, classes, color, bool(column.best and row[column.best]))
 
 
 def _figure(item: Item, plot: Lines | Bars, index: int, rows: list[Row]) -> Figure | None:
