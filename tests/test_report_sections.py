@@ -107,10 +107,11 @@ def test_values_that_no_row_has_take_no_column(monkeypatch: pytest.MonkeyPatch) 
 def test_a_range_stands_beside_a_figure_or_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     column = Column("ratio", "ratio", "figure", low="low", high="high")
     item = Item("", (), "Title", "Caption.", "main_table", (METHOD,), (column,))
-    rows = [row("spot", 8, "a", 1, 1.5, low=1.25, high=2.0), row("tree", 8, "a", 1, None, low=1.0, high=3.0)]
+    rows = [row("spot", 8, "a", 1, 1.5, low=1.25, high=2.0), row("tree", 8, "a", 1, None, low=-1.0, high=3.0)]
+    rows += [row("other", 8, "a", 1, None, low=None, high=3.0)]
     monkeypatch.setattr("pipeline.report.sections.ITEMS", (item,))
     cells = [line[1] for line in build_sections({item: rows})[0].panes[0].body]
-    assert [(cell.text, cell.spread) for cell in cells] == [("1.5", " 1.25–2"), ("1–3", "")]
+    assert [(cell.text, cell.spread) for cell in cells] == [("1.5", " 1.25 to 2"), ("−1 to 3", ""), ("≤ 3", "")]
 
 
 def test_missing_items_are_named_for_papers_that_were_begun() -> None:

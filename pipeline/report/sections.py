@@ -39,7 +39,7 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "points": lambda value: MISSING if value is None else f"{signed(100 * value)} points",
     "signed_two": lambda value: signed(value, 2),
     "count": lambda value: MISSING if value is None else str(value),
-    "figure": lambda value: MISSING if value is None else f"{value:.4g}",
+    "figure": lambda value: MISSING if value is None else f"{value:.4g}".replace("-", "−"),
     "short": lambda value: MISSING if value is None else f"{value:g}",
     "flag": lambda value: MISSING if value is None else "yes" if value else "no",
     "list": lambda value: ", ".join(map(str, value or [])) or MISSING,
@@ -186,7 +186,7 @@ def _note(rows: list[Row], fixed: list[Column]) -> str:
 
 def _measured(column: Column, row: Row) -> bool:
     """Whether the row has a value or a range there."""
-    return row[column.name] is not None or bool(column.low and row[column.low] is not None)
+    return any(name and row[name] is not None for name in (column.name, column.low, column.high))
 
 
 def _plain(value: Any) -> Any:
@@ -200,8 +200,9 @@ def _cell(column: Column, row: Row | None) -> Cell:
     value = row[column.name]
     deviation = spread(row[column.std], DIGITS.get(column.form, 2)) if column.std and value is not None else ""
     text = FORMS[column.form](value)
-    if column.low and row[column.low] is not None and row[column.low] != row[column.high]:
-        bounds = "–".join(FORMS[column.form](row[name]) for name in (column.low, column.high))
+    if column.low and row[column.low] != row[column.high]:
+        low, high = (FORMS[column.form](row[name]) for name in (column.low, column.high))
+        bounds = f"≤ {high}" if low == MISSING else f"≥ {low}" if high == MISSING else f"{low} to {high}"
         text, deviation = (bounds, "") if value is None else (text, f" {bounds}")
     color = assign_styles([value])[value].css if column.form == "method" else ""
     return Cell(text, deviation, classes, color, bool(column.best and row[column.best]))
