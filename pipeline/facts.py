@@ -20,7 +20,7 @@ from workers.targets.families import family_of
 from workers.tasks import BENCHMARKS, POOLS, TASKS, Data, Sample, get_task, samples_digest
 
 # The block lengths at which a packaged target answers as well as at the one it was trained with.
-BLOCK_LENGTHS = {"tiny-sdar": (16, 32), "tiny-llada": (32,)}
+BLOCK_LENGTHS = {"tiny-sdar": (16, 32), "tiny-llada": (16, 32)}
 ORDER_MODEL = ("order_model.json", "order_model.safetensors")
 
 
