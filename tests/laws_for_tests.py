@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from unittest.mock import patch
 
 import numpy as np
 import torch
 from scipy import stats
 from targets_for_tests import random_target
 
+from workers.decoding import loop
 from workers.decoding.context import PrefixContext
-from workers.decoding.loop import BlockDecoder
 from workers.decoding.noise import GumbelNoise
 from workers.decoding.records import DecodeSettings, Round
 from workers.decoding.transition import Transition
@@ -72,8 +73,8 @@ def p_value(
     forwards = 0
     for trial in range(trials):
         noise = GumbelNoise(0, f"trial {trial}", VOCAB)
-        chances = transition("single", temperature, noise, MASK, torch.device("cpu"))
-        decoder = BlockDecoder(TARGET, settings, CONTEXT, chances, drafter, verifier)
+        with patch.object(loop, "Transition", transition):
+            decoder = loop.BlockDecoder(TARGET, settings, CONTEXT, noise, drafter, verifier)
         rounds: list[Round] = []
         counts[decoder.decode(0, 0, EMPTY, rounds)[0].tobytes()] += 1
         forwards += len(rounds)
