@@ -258,7 +258,7 @@ def make_checkpoint(family: str, directory: Path, size: str, seed: int) -> None:
 @home_option
 @click.option("--no-ray", is_flag=True, help="Leave out the check that starts Ray.")
 def doctor(home: Path, no_ray: bool) -> None:
-    """Check this machine: packages, memory, disk, home, warehouse, embedded target, GPU, Ray."""
+    """Check this machine: packages, memory, disk, home, warehouse, embedded targets, GPU, Ray."""
     from pipeline.doctor import examine
 
     marks = {True: "ok", False: "FAIL", None: "note"}

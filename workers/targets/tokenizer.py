@@ -1,4 +1,4 @@
-"""The embedded target's tokenizer: byte-level BPE, trained on the task families."""
+"""The tokenizer of the embedded targets: byte-level BPE, trained on the task families."""
 
 from __future__ import annotations
 
