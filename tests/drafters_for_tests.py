@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from workers.decoding.tree import ROOT, DraftTree
-from workers.drafters import DraftRequest, Hedge
+from workers.drafters import Drafter, DraftRequest, Hedge
 
 
-class RandomGraph:
+class RandomGraph(Drafter):
     """Arbitrary valid drafts: about half the tokens plausible, equal states merged into one node of several parents."""
 
     hedge = Hedge(2, below=1.1)
@@ -40,7 +40,7 @@ class RandomGraph:
         return DraftTree(drafts, parents, [0.0] * len(parents))
 
 
-class Oracle:
+class Oracle(Drafter):
     """Drafts the true continuation; `blocks` holds, per block, its commits (position in the block, token) in order."""
 
     hedge = Hedge()

@@ -159,6 +159,20 @@ def spot(floor: float = 0.0) -> SpotDrafter:
     return SpotDrafter(model.eval().requires_grad_(False), Hedge(2, 0.6), floor=floor)
 
 
+def test_what_spot_ranks_a_position_by_is_what_its_drafts_were_weighed_with():
+    """The mass of a draft is that of its parent times q of its position times the probability of its token."""
+    asked = request(6, 20)
+    with torch.inference_mode():
+        tree = spot().draft(asked)
+        for node, (parent,) in enumerate(tree.parents):
+            before, mass = (asked.state, 1.0) if parent == ROOT else (tree.states[parent], tree.mass[parent])
+            (position,) = np.flatnonzero(tree.states[node] != before)
+            chosen = asked.tokens[position] == tree.states[node][position]
+            log_q = tree.ranking(before)
+            assert np.exp(log_q[np.flatnonzero(before == 19)]).sum() == pytest.approx(1)
+            assert tree.mass[node] == pytest.approx(mass * np.exp(log_q[position]) * asked.token_probs[position, chosen].sum(), rel=1e-4)
+
+
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("kind", ["spiffy", "spiffy-draw", "spot", "spot-floor"])
 @settings(max_examples=6)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -90,11 +92,22 @@ def test_reject_cause_and_ranks(first, cause, position_rank, token_rank):
     assert stats.stale_position == (position_rank == 0) and stats.stale_token == (token_rank == 0)
 
 
-def test_a_tree_that_ends_is_out_of_budget_and_no_tree_has_no_cause():
+@pytest.mark.parametrize(
+    ("preferred", "ranking", "cause", "rank"),
+    [(3, None, "budget", 0), (1, None, "position", 1), (1, [9, 0, 9, 1], "budget", 0), (3, [9, 1, 9, 0], "position", 1)],
+)
+def test_a_tree_that_ends_is_out_of_budget_where_its_drafter_knew_the_position(preferred, ranking, cause, rank):
+    """The path ends at a leaf and the target fills position 3 of 1 and 3; `preferred` has the larger stale confidence."""
     states = np.concatenate([ROOT_STATE[None], DIAMOND.states])
     step = step_of(states, commits((0, 1), (2, 3), (1, 1), (3, 4)))
     walk = make_verifier("greedy").walk(DIAMOND, step)
-    assert BlockJournal(0, 0).add(DIAMOND, step, walk, None, 4, 0.0, 0.0).reject_cause == "budget"
+    tree = replace(DIAMOND, ranking=ranking and (lambda state: np.array(ranking)))
+    found = BlockJournal(0, 0).add(tree, step, walk, Conditionals(commits((preferred, 4))[0]), 4, 0.0, 0.0)
+    assert (found.reject_cause, found.true_order_rank) == (cause, rank)
+    assert found.true_position_rank == (preferred != 3)
+
+
+def test_no_tree_has_no_cause():
     alone = step_of(ROOT_STATE[None], commits((0, 1)))
     none = DraftTree.empty(4)
     found = BlockJournal(0, 0).add(none, alone, make_verifier("none").walk(none, alone), None, 1, 0.0, 0.0)

@@ -80,6 +80,7 @@ def test_first_rejections_by_block_and_in_all(connection: duckdb.DuckDBPyConnect
             "drafted": [0 if cause is None else 8 for _, cause, *_ in causes],
             "reject_cause": pa.array([cause for _, cause, *_ in causes], pa.string()),
             "true_position_rank": pa.array([rank for *_, rank, _ in causes], pa.int32()),
+            "true_order_rank": pa.array([None, 5, 2, 0, 0], pa.int32()),
             "true_token_rank": pa.array([rank for *_, rank in causes], pa.int32()),
         }
     )
@@ -88,6 +89,7 @@ def test_first_rejections_by_block_and_in_all(connection: duckdb.DuckDBPyConnect
     shares = {b: [row[f"{c}_share"] for c in ("position", "token", "budget")] for b, row in found.items()}
     assert shares == {None: [0.5, 0.25, 0.25], 0: [2 / 3, 1 / 3, 0], 1: [0, 0, 1]}
     assert (found[None]["rejections"], found[None]["position_rank"], found[None]["token_rank"]) == (4, 1.0, 0.5)
+    assert (found[0]["order_rank"], found[None]["order_first_share"]) == (7 / 3, 0.5)
     assert (found[None]["position_first_share"], found[0]["token_first_share"]) == (0.5, 2 / 3)
 
 

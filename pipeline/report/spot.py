@@ -374,8 +374,9 @@ SPOT = (
             Column("position_share", "position", "percent"),
             Column("token_share", "token", "percent"),
             Column("budget_share", "budget", "percent"),
-            Column("position_first_share", "true position ranked first", "percent"),
-            Column("token_first_share", "true token ranked first", "percent"),
+            Column("order_rank", "rank of the true position", "two"),
+            Column("position_first_share", "first by stale confidence", "percent"),
+            Column("token_first_share", "true token first", "percent"),
         ),
         plots=(
             Lines(

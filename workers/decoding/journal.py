@@ -74,7 +74,7 @@ class BlockJournal:
         self._mass.add(tree, walk.path)
         self._positions += np.concatenate(walk.steps).tolist()
         self._state = walk.state
-        position_rank, token_rank = self._ranks(step, walk, stale, confidence)
+        ranks = self._ranks(tree, step, walk, stale, confidence)
         self._rounds += 1
         masked = step.masked[walk.last + 1]
         entry = Round(
@@ -85,9 +85,8 @@ class BlockJournal:
             positions=(self._start + np.concatenate(walk.steps)).tolist(),
             draft_s=draft_s,
             forward_s=forward_s,
-            reject_cause=reject_cause(tree, step.states[walk.last + 1], walk),
-            true_position_rank=position_rank,
-            true_token_rank=token_rank,
+            reject_cause=reject_cause(tree, step.states[walk.last + 1], walk, ranks["true_order_rank"]),
+            **ranks,
             replicas=replicas,
             masked=int(masked.sum()),
             certain=int((masked & (step.confidence[walk.last + 1] >= self._tau)).sum()),
@@ -146,24 +145,35 @@ class BlockJournal:
             self._near_ties += int(first - second < NEAR)
 
     def _ranks(
-        self, step: Step, walk: Walk, stale: Conditionals | None, confidence: np.ndarray | None
-    ) -> tuple[int | None, int | None]:
+        self, tree: DraftTree, step: Step, walk: Walk, stale: Conditionals | None, confidence: np.ndarray | None
+    ) -> dict[str, int | None]:
+        """Fields of `Round`: ranks of the first commit that no draft held."""
         if stale is None:
-            return None, None
-        position = walk.steps[-1][0]
-        masked = step.masked[walk.last + 1]
-        above = confidence > confidence[position]
-        above[:position] |= confidence[:position] == confidence[position]
+            return {"true_position_rank": None, "true_order_rank": None, "true_token_rank": None}
+        position, masked = walk.steps[-1][0], step.masked[walk.last + 1]
+        by_confidence = rank(confidence, masked, position)
+        order = by_confidence
+        if tree.ranking is not None:
+            order = rank(tree.ranking(step.states[walk.last + 1]), masked, position)
         row = stale.logits[position].cpu().numpy()
-        return int((above & masked).sum()), int((row > row[walk.state[position]]).sum())
+        token = int((row > row[walk.state[position]]).sum())
+        return {"true_position_rank": by_confidence, "true_order_rank": order, "true_token_rank": token}
 
 
-def reject_cause(tree: DraftTree, state: np.ndarray, walk: Walk) -> str | None:
-    """Why the tree did not hold what the target committed at `state` [L], the state the walk stopped at."""
+def rank(weights: np.ndarray, masked: np.ndarray, position: int) -> int:
+    """How many of the positions `masked` bool [L] weigh more than `position` in `weights` [L], or as much further left."""
+    above = weights > weights[position]
+    above[:position] |= weights[:position] == weights[position]
+    return int((above & masked).sum())
+
+
+def reject_cause(tree: DraftTree, state: np.ndarray, walk: Walk, order_rank: int | None) -> str | None:
+    """Why the tree did not hold what the target committed at `state` [L], the state the walk stopped at; order_rank:
+    rank of its first position in the drafter's own order."""
     if not len(tree):
         return None
     children = tree.states[tree.children(walk.last)]
-    if not len(children):
-        return "budget"
     committed = walk.state != state
+    if not len(children):
+        return "budget" if order_rank < committed.sum() else "position"
     return "token" if ((children != state) == committed).all(axis=1).any() else "position"

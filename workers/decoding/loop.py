@@ -47,8 +47,8 @@ def decode(
     first, end = target.span(len(prompt_tokens), settings.generation_length)
     check_prompt(target, prompt_tokens, end)
     began = perf_counter()
-    blocks_ahead = getattr(drafter, "inter_blocks", 0) > 0
-    context = make_context(target, settings.cache, end, settings.layout, 1 + settings.budget, blocks_ahead)
+    replicas, ahead = 1 + settings.budget, drafter.inter_blocks > 0
+    context = make_context(target, settings.cache, end, settings.layout, replicas, ahead)
     decoder = BlockDecoder(target, settings, context, noise, drafter, verifier)
     tokens = list(prompt_tokens)
     context.prefill(tokens[:first])
@@ -123,7 +123,7 @@ class BlockDecoder:
         self._verifier = verifier
         self._tau = threshold_of(settings.commit_rule)
         self._ahead = None
-        if getattr(drafter, "inter_blocks", 0) > 0:
+        if drafter.inter_blocks:
             self._ahead = Ahead(transition(), drafter, verifier, target.mask_id, self._tau)
         self.lookahead = Lookahead(context, self._transition, target.mask_id, self._synchronise)
         self.journal_seconds = 0.0

@@ -46,10 +46,11 @@ class Round:
 
     block: index of the block among the generated ones; round: index within the block, 0 is always undrafted. accepted:
     drafts accepted, the bonus commit not counted. positions: absolute, in commit order, those of one step by falling
-    confidence. reject_cause at the state where the walk stopped, whose next commit (the first of its step) was (s, v): "budget" if the tree went no further there, "position" if no child
-    fills s, "token" if one does with another token; None if nothing was drafted. true_position_rank: rank (0 is best)
-    of s by stale confidence among the positions masked there; true_token_rank: rank of v at s in the stale
-    distribution; both None in round 0, which has none. replicas: states in the forward, padding included. Seconds.
+    confidence. reject_cause at the state where the walk stopped, whose next commit (the first of its step) was (s, v): "token" if
+    a child fills s with another token, "budget" if the tree went no further there though s comes first in the drafter's own
+    order, else "position" (SPOT, section F.9); None if nothing was drafted. true_position_rank: rank (0 is best)
+    of s by stale confidence among the positions masked there; true_order_rank: the same in the drafter's own order
+    (`DraftTree.ranking`); true_token_rank: rank of v at s in the stale distribution; all None in round 0, which has none. replicas: states in the forward, padding included. Seconds.
     masked: masked positions of the state where the walk stopped; certain: those of confidence tau or more under its forward,
     tau as in `workers.decoding.rules.threshold_of`. levels: depth of the draft tree; level: that of the last accepted draft,
     0 for none. A rule of several commits may skip levels, so that level is not `accepted`. ahead_*: the same for the next block,
@@ -65,6 +66,7 @@ class Round:
     forward_s: float
     reject_cause: str | None
     true_position_rank: int | None
+    true_order_rank: int | None
     true_token_rank: int | None
     replicas: int
     masked: int

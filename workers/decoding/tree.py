@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,11 +20,14 @@ class DraftTree:
         a graph drafter such as Spiffy gives several, the one it was grown from first, and the node is reachable through
         any of them.
     mass: per node the drafter's estimate that the target reaches it, for reports and floors only.
+    ranking: from the root or a drafted state, int64 [L], to what its drafter goes by in choosing among the positions
+        masked there, float [L]; None for the stale confidence.
     """
 
     states: np.ndarray
     parents: list[tuple[int, ...]]
     mass: list[float]
+    ranking: Callable[[np.ndarray], np.ndarray] | None = None
 
     def __len__(self) -> int:
         return len(self.parents)
@@ -34,13 +37,18 @@ class DraftTree:
         return DraftTree(np.empty((0, block_length), dtype=np.int64), [], [])
 
     @staticmethod
-    def grow(root: np.ndarray, edges: Sequence[tuple[int, int, int]], mass: list[float]) -> DraftTree:
+    def grow(
+        root: np.ndarray,
+        edges: Sequence[tuple[int, int, int]],
+        mass: list[float],
+        ranking: Callable[[np.ndarray], np.ndarray] | None = None,
+    ) -> DraftTree:
         """A tree from its edges (parent, position in the block, token), one new node each; root is int64 [L]."""
         states = np.empty((len(edges), len(root)), dtype=np.int64)
         for node, (parent, position, token) in enumerate(edges):
             states[node] = root if parent == ROOT else states[parent]
             states[node, position] = token
-        return DraftTree(states, [(parent,) for parent, _, _ in edges], mass)
+        return DraftTree(states, [(parent,) for parent, _, _ in edges], mass, ranking)
 
     @cached_property
     def levels(self) -> list[int]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -60,10 +61,15 @@ class DraftRequest:
     lookahead: Callable[[np.ndarray], np.ndarray] | None = None
 
 
-class Drafter(Protocol):
-    hedge: Hedge
+class Drafter(ABC):
+    """hedge: the token hypotheses it asks for; inter_blocks: drafts it makes of the next block, by `draft_ahead`, 0 for none."""
 
-    def draft(self, request: DraftRequest) -> DraftTree: ...
+    hedge = Hedge()
+    inter_blocks = 0
+
+    @abstractmethod
+    def draft(self, request: DraftRequest) -> DraftTree:
+        """At most `request.budget` states behind `request.state`."""
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 
 from workers.decoding.tree import DraftTree
-from workers.drafters import DraftRequest, Hedge, TargetInfo, reject_unknown
+from workers.drafters import Drafter, DraftRequest, TargetInfo, reject_unknown
 from workers.errors import UserError
 
 
-class Chain:
+class Chain(Drafter):
     """One line of drafts, at most `depth` deep: the masked positions by falling stale confidence, primary tokens."""
-
-    hedge = Hedge()
 
     def __init__(self, depth: int = 4):
         if not isinstance(depth, int) or depth < 1:

@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from workers.decoding.tree import DraftTree
-from workers.drafters import DraftRequest, Hedge, TargetInfo, reject_unknown
+from workers.drafters import Drafter, DraftRequest, TargetInfo, reject_unknown
 
 
-class NoDrafts:
-    hedge = Hedge()
-
+class NoDrafts(Drafter):
     def draft(self, request: DraftRequest) -> DraftTree:
         return DraftTree.empty(len(request.state))
 

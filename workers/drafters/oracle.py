@@ -10,14 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 from workers.decoding.tree import DraftTree
-from workers.drafters import DraftRequest, Hedge
+from workers.drafters import Drafter, DraftRequest
 
 
-class Oracle:
+class Oracle(Drafter):
     """true_positions: the target's own commit order, else falling stale confidence. true_tokens: the tokens it will
     commit, else the primary stale hypotheses."""
-
-    hedge = Hedge()
 
     def __init__(self, true_positions: bool, true_tokens: bool):
         self.true_positions = true_positions
@@ -29,10 +27,13 @@ class Oracle:
         missing = future[:, masked] != future[-1, masked]
         rank = missing.sum(axis=0) if self.true_positions else -request.stale.confidence.cpu().numpy()[masked]
         order = masked[np.argsort(rank, kind="stable")]
+        weights = np.full(len(request.state), -np.inf)
+        weights[masked] = -rank
         tokens = future[-1] if self.true_tokens else request.tokens[:, 0]
         filled = (~missing).sum(axis=1)[: min(request.budget, len(future) - 1)]
         states = np.repeat(request.state[None], len(filled), axis=0)
         for state, count in zip(states, filled):
             state[order[:count]] = tokens[order[:count]]
-        return DraftTree(states, [(node - 1,) for node in range(len(filled))], [1.0] * len(filled))
+        parents = [(node - 1,) for node in range(len(filled))]
+        return DraftTree(states, parents, [1.0] * len(filled), lambda state: weights)
 

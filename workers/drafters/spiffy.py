@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from workers.decoding.tree import ROOT, DraftTree
-from workers.drafters import DraftRequest, Hedge, TargetInfo, reject_unknown
+from workers.drafters import Drafter, DraftRequest, Hedge, TargetInfo, reject_unknown
 from workers.drafters.features import preference
 from workers.errors import UserError
 
@@ -89,7 +89,7 @@ def load_graph(directory: Path) -> list[Pairs]:
         raise UserError(f"{path}: not a Spiffy graph ({error}); run the calibrate stage again") from error
 
 
-class SpiffyDrafter:
+class SpiffyDrafter(Drafter):
     """Drafts the first `budget` nodes of the graph that the current block has room for.
 
     At T>0 the rank-0 token is the coupled draw. rank_by: what ranks the positions, their "confidence" at every temperature,
@@ -110,6 +110,8 @@ class SpiffyDrafter:
         else:
             index = preference(request.stale, request.masked)
         masked = len(index)
+        weights = np.full(len(request.state), -np.inf)
+        weights[index] = -np.arange(masked)
         drafted: dict[Pairs, int] = {ROOT_PAIRS: ROOT}
         states: list[np.ndarray] = []
         parents: list[tuple[int, ...]] = []
@@ -132,7 +134,7 @@ class SpiffyDrafter:
             mass.append(float(request.token_probs[positions, choices].prod()))
         if not states:
             return DraftTree.empty(len(request.state))
-        return DraftTree(np.stack(states), parents, mass)
+        return DraftTree(np.stack(states), parents, mass, lambda state: weights)
 
 
 def build(options: Mapping[str, Any], artifacts: Mapping[str, Path], target_info: TargetInfo) -> SpiffyDrafter:

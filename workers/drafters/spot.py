@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from workers.decoding.tree import ROOT, DraftTree
-from workers.drafters import DraftRequest, Hedge, TargetInfo, reject_unknown
+from workers.drafters import Drafter, DraftRequest, Hedge, TargetInfo, reject_unknown
 from workers.drafters.features import preference, root_of
 from workers.drafters.order_model import OrderModel, load_order_model
 from workers.errors import UserError
@@ -122,7 +122,7 @@ def _order_of(order: Order, taken: np.ndarray, known: dict[bytes, np.ndarray]) -
 SHAPES: dict[str, Callable[..., Search]] = {"tree": best_first, "chain": greedy_path}
 
 
-class SpotDrafter:
+class SpotDrafter(Drafter):
     """Drafts the most probable continuations under the order model.
 
     order_temperature: tau, applied to q before the search; floor: gamma of SPOT-gamma, 0 for none; search: `best_first`
@@ -150,12 +150,20 @@ class SpotDrafter:
         roots = root_of(request.stale, index, request.last)
         encoded = self.model.encode(roots)
 
-        def order(taken: np.ndarray) -> np.ndarray:
-            self.levels += 1
+        def log_order(taken: np.ndarray) -> np.ndarray:
             log_q = self.model.score(encoded, roots, taken[None])[0]
             if self.order_temperature != 1.0:
                 log_q = (log_q / self.order_temperature).log_softmax(-1)
             return log_q.double().cpu().numpy()
+
+        def order(taken: np.ndarray) -> np.ndarray:
+            self.levels += 1
+            return log_order(taken)
+
+        def ranking(state: np.ndarray) -> np.ndarray:
+            weights = np.full(len(state), -np.inf)
+            weights[index] = log_order((state[index] != request.state[index])[None])[0]
+            return weights
 
         with np.errstate(divide="ignore"):
             token_log = np.log(request.token_probs[index].astype(np.float64))
@@ -163,7 +171,7 @@ class SpotDrafter:
         positions = index[found.slot]
         tokens = request.tokens[positions, found.choice]
         edges = list(zip(found.parent.tolist(), positions.tolist(), tokens.tolist()))
-        return DraftTree.grow(request.state, edges, np.exp(found.log_mass).tolist())
+        return DraftTree.grow(request.state, edges, np.exp(found.log_mass).tolist(), ranking)
 
 
 def build(options: Mapping[str, Any], artifacts: Mapping[str, Path], target_info: TargetInfo) -> SpotDrafter:

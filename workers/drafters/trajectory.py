@@ -18,7 +18,7 @@ import numpy as np
 
 from workers.decoding.trajectory_shape import VARIANTS, level_sizes
 from workers.decoding.tree import ROOT, DraftTree
-from workers.drafters import DraftRequest, Hedge, TargetInfo, reject_unknown
+from workers.drafters import Drafter, DraftRequest, Hedge, TargetInfo, reject_unknown
 from workers.errors import UserError
 
 OPTIONS = ("width", "depth", "variant", "tokens", "tau", "inter_blocks")
@@ -33,7 +33,7 @@ class Candidate:
     weight: float
 
 
-class Trajectory:
+class Trajectory(Drafter):
     """A tree of `level_sizes(width, depth, variant)` drafts, each one position behind the one it extends.
 
     Level 1 takes the best candidates; a deeper draft extends one of the level before by its most confident position left (by

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from workers.decoding.tree import ROOT, DraftTree
-from workers.drafters import DraftRequest, Hedge, TargetInfo, reject_unknown
+from workers.drafters import Drafter, DraftRequest, Hedge, TargetInfo, reject_unknown
 
 
-class ConfidenceTree:
+class ConfidenceTree(Drafter):
     """The `budget` heaviest nodes, where an edge to (s, v) weighs the stale confidence of v at s (the position's own
     confidence for its primary token), renormalised over all hypotheses of the positions still masked at its parent.
 

@@ -55,6 +55,7 @@ ROUNDS = pa.schema(
         ("forward_s", pa.float64()),
         ("reject_cause", pa.string()),
         ("true_position_rank", pa.int32()),
+        ("true_order_rank", pa.int32()),
         ("true_token_rank", pa.int32()),
         ("replicas", pa.int32()),
         *((name, pa.int32()) for name in ("masked", "certain", "levels", "level")),
@@ -172,7 +173,7 @@ def run(params: dict[str, Any], inputs: Inputs, out: Path | None, session: Stage
         row["correct"] = scores[-1].correct
         row["metrics"] = json.dumps(scores[-1].metrics) if scores[-1].metrics else None
     # Drafts change nothing: the tokens are those of the control of this cache and commit rule, or follow their law.
-    drafts_exact = setting.verifier.exact(params["temperature"]) and not getattr(setting.drafter, "inter_blocks", 0)
+    drafts_exact = setting.verifier.exact(params["temperature"]) and not setting.drafter.inter_blocks
     summary = {
         **summarise(entries),
         "metrics": {name: fmean(score.metrics[name] for score in scores) for name in scores[0].metrics} or None,

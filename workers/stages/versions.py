@@ -9,5 +9,5 @@ STAGE_VERSIONS: dict[str, int] = {
     "calibrate-spiffy": 1,
     "calibrate-floor": 1,
     "check-rejection": 1,
-    "evaluate": 1,
+    "evaluate": 2,
 }

@@ -1,0 +1,4 @@
+-- rounds: where the drafter itself stood.
+--   true_order_rank   rank (0 = first) of the true next position in the drafter's own order where the walk left the tree:
+--                     that of the order model for spot, of stale confidence for the others
+ALTER TABLE rounds ADD COLUMN true_order_rank INTEGER;
