@@ -40,8 +40,8 @@ Elsewhere = Annotated[MadeOn, BeforeValidator(as_target)]
 
 class Spiffy(Section):
     """Spiffy: the calibrated draft graph, cut to the budget, over the positions by their confidence or by the stale
-    probability of the token drawn there, which counts the noise in. `calibrate_spiffy` replaces settings of the stage of that
-    name for this drafter alone; `calibrated_on` takes the graph of another target."""
+    probability of the token drawn there, which counts the noise in. `calibrate_spiffy` replaces settings of the stage
+    of that name for this drafter alone; `calibrated_on` takes the graph of another target."""
 
     kind: Literal["spiffy"]
     rank_by: Literal["confidence", "draw"] = "confidence"
@@ -69,8 +69,8 @@ class Spot(Section):
     temperature `tau`, drafts under the mass `floor` cut; `shape: chain` follows the best branch only.
 
     `collect`, `train` and `calibrate_floor` replace settings of the stages of these names for this drafter alone;
-    `trained_on` takes the order model of another target, `order_model` one from a directory, `calibrated_on` the floor of
-    another target."""
+    `trained_on` takes the order model of another target, `order_model` one from a directory, `calibrated_on` the floor
+    of another target."""
 
     kind: Literal["spot"]
     hedge: Hedge = 2

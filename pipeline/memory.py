@@ -25,7 +25,8 @@ GPU_WIDTH, CPU_WIDTH = 2, 4  # bytes per number: bf16 on GPUs, fp32 elsewhere
 def check_memory(spec: Spec | Suite, address: str | None = None) -> None:
     """Raise UserError that names what is needed and what is there, if a worker here cannot hold one of the targets.
 
-    Counted are the weights and the keys and values of one evaluation. Of a cluster (`address`, RAY_ADDRESS) nothing is known.
+    Counted are the weights and the keys and values of one evaluation. Of a cluster (`address`, RAY_ADDRESS) nothing is
+    known.
     """
     if address or os.environ.get("RAY_ADDRESS"):
         return
@@ -41,7 +42,8 @@ def check_memory(spec: Spec | Suite, address: str | None = None) -> None:
         width = CPU_WIDTH if gpu is None else GPU_WIDTH
         weights = parameters[target] * width
         needed = weights + _cache(target, longest, width)
-        what = f"target '{target.name}' needs about {needed / GB:.1f} GB ({weights / GB:.1f} GB of weights in {_dtype(width)})"
+        of_weights = f"{weights / GB:.1f} GB of weights in {_dtype(width)}"
+        what = f"target '{target.name}' needs about {needed / GB:.1f} GB ({of_weights})"
         if gpu is not None:
             if needed > gpu:
                 raise UserError(f"{what}, a GPU of this machine has {gpu / GB:.1f} GB; {WAYS_OUT}")

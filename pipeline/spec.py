@@ -45,7 +45,8 @@ from workers.targets.digest import HUB
 class Spec(Section):
     """A validated spec. Every field of the grid is a tuple; `load_spec` is the only way to make one from a file.
 
-    check_logits: methods also record how far their logits lie from those of a forward without drafts (rounds.logit_error).
+    check_logits: methods also record how far their logits lie from those of a forward without drafts
+    (rounds.logit_error).
     """
 
     name: Label

@@ -104,8 +104,8 @@ class CalibrateFloor(Section):
 
 
 class CheckRejection(Section):
-    """Rejection verifiers against the target's law (SPOT, section B.4): at `states` states of `prompts` prompts, `draws`
-    of the accept-residual rule and `walks` of whole rounds per proposal."""
+    """Rejection verifiers against the target's law (SPOT, section B.4): at `states` states of `prompts` prompts,
+    `draws` of the accept-residual rule and `walks` of whole rounds per proposal."""
 
     task: Mixture = {"tiny-math": 1, "tiny-code": 1}
     prompts: Count = 4

@@ -80,8 +80,8 @@ def test_coverage_of_the_next_commits():
 
 
 def test_positions_in_doubt_and_the_rank_of_their_final_token():
-    """Masked stale confidences: 32/40 at 3, 12/20 at 1, 4/13 at 0; then 8/22 at 0 and 4/13 at 1; then 4/13 at 0. Final tokens
-    4 1 2 at 3 1 0 rank 0 0 1 at first, 1 and 3 then, and 1 in the end."""
+    """Masked stale confidences: 32/40 at 3, 12/20 at 1, 4/13 at 0; then 8/22 at 0 and 4/13 at 1; then 4/13 at 0. Final
+    tokens 4 1 2 at 3 1 0 rank 0 0 1 at first, 1 and 3 then, and 1 in the end."""
     stats = one_by_one()
     assert stats.doubtful == 6
     assert stats.doubtful_covered == [2, 5, 5, 6, 6, 6, 6, 6]

@@ -114,8 +114,8 @@ def test_unchanged_roots_are_seen_as_by_a_forward_over_everything(target, layout
 
 
 def pair_logits(target, opened_with: np.ndarray, now: np.ndarray, ahead: np.ndarray) -> torch.Tensor:
-    """fp32 [2 L, V]: [canvas as the block opened | both blocks now] in one row, where the first part sees itself and the
-    second itself and what the first has outside of both blocks."""
+    """fp32 [2 L, V]: [canvas as the block opened | both blocks now] in one row, where the first part sees itself and
+    the second itself and what the first has outside of both blocks."""
     shift = int(target.shift)
     canvas = np.full(CAPACITY, MASK)
     canvas[:START], canvas[START : START + LENGTH] = TOKENS[:START], opened_with

@@ -12,15 +12,16 @@ from warehouse.snapshot import connect
 
 # In order of creation: a view may use those before it.
 VIEWS = (
-    "runs", "nodes", "t_quantiles", "run_rounds", "run_blocks", "controls", "paired", "unpaired", "outliers", "drift", "audit",
-    "selected", "cells", "main_table", "comparisons", "acceptance_by_block", "timing_split", "rejection_checks",
-    "stale_order_by_block", "stale_coverage", "first_rejections", "acceptance_calibration", "temperature_sweep", "stopping",
-    "control_drift", "ratio_intervals", "drafters", "method_cells", "spot_table_02", "spot_table_21", "spot_table_01",
-    "spot_table_03", "spot_table_04", "spot_table_05", "spot_table_06", "spot_table_07", "spot_table_15", "spot_table_16",
-    "spot_table_17", "spot_table_20", "spot_table_22", "spot_figure_2a", "spot_figure_2b", "spot_figure_3", "spot_figure_4", "spot_figure_5a",
-    "spot_figure_5b", "capacity_probe", "noise_aware_spiffy",
-    "trajectory_metrics", "trajectory_table_02", "trajectory_table_04", "trajectory_table_05", "trajectory_figure_5",
-    "trajectory_table_10", "trajectory_table_11", "measured_quantities", "scoreboard",
+    "runs", "nodes", "t_quantiles", "run_rounds", "run_blocks", "controls", "paired", "unpaired", "outliers", "drift",
+    "audit", "selected", "cells", "main_table", "comparisons", "acceptance_by_block", "timing_split",
+    "rejection_checks", "stale_order_by_block", "stale_coverage", "first_rejections", "acceptance_calibration",
+    "temperature_sweep", "stopping", "control_drift", "ratio_intervals", "drafters", "method_cells", "spot_table_02",
+    "spot_table_21", "spot_table_01", "spot_table_03", "spot_table_04", "spot_table_05", "spot_table_06",
+    "spot_table_07", "spot_table_15", "spot_table_16", "spot_table_17", "spot_table_20", "spot_table_22",
+    "spot_figure_2a", "spot_figure_2b", "spot_figure_3", "spot_figure_4", "spot_figure_5a", "spot_figure_5b",
+    "capacity_probe", "noise_aware_spiffy", "trajectory_metrics", "trajectory_table_02", "trajectory_table_04",
+    "trajectory_table_05", "trajectory_figure_5", "trajectory_table_10", "trajectory_table_11", "measured_quantities",
+    "scoreboard",
 )  # fmt: skip
 
 

@@ -51,9 +51,12 @@ SAMPLE_SCHEMA = pa.schema([
 ROUND_SCHEMA = pa.schema([
     ("sample_id", pa.string()), ("block", pa.int32()), ("round", pa.int32()), ("drafted", pa.int32()),
     ("accepted", pa.int32()), ("positions", _TOKENS), ("draft_s", pa.float64()), ("forward_s", pa.float64()),
-    ("reject_cause", pa.string()), *((name, pa.int32()) for name in ("true_position_rank", "true_order_rank", "true_token_rank")),
-    ("replicas", pa.int32()), *((name, pa.int32()) for name in ("masked", "certain", "levels", "level")),
-    ("ahead_drafted", pa.int32()), ("ahead_accepted", pa.int32()), ("ahead_positions", _TOKENS),
+    ("reject_cause", pa.string()),
+    *((name, pa.int32()) for name in (
+        "true_position_rank", "true_order_rank", "true_token_rank", "replicas", "masked", "certain", "levels", "level",
+        "ahead_drafted", "ahead_accepted",
+    )),
+    ("ahead_positions", _TOKENS),
     ("logit_error", pa.float64()),
 ])  # fmt: skip
 BLOCK_SCHEMA = pa.schema([

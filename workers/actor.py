@@ -42,8 +42,8 @@ METRICS = {
 class Order:
     """One node to run. All paths lie in the home, which every worker can reach.
 
-    `artifact` is the directory to create (None for a measurement), `journal` the file from which a killed measurement or
-    training goes on (None: it starts anew).
+    `artifact` is the directory to create (None for a measurement), `journal` the file from which a killed measurement
+    or training goes on (None: it starts anew).
     """
 
     key: str

@@ -29,7 +29,8 @@
 CREATE OR REPLACE VIEW scoreboard AS
 WITH numbered AS MATERIALIZED (
     SELECT row_number() OVER (
-            ORDER BY paper, item, target, task, method, against, verifier, budget, floor, part, temperature, commit_rule, cache,
+            ORDER BY paper, regexp_extract(item, '^\D*'), TRY_CAST(regexp_extract(item, '\d+') AS INTEGER), item, target, task,
+                method, against, verifier, budget, floor, part, temperature, commit_rule, cache,
                 generation_length, block_length, quantity, value, value_low, value_high, provenance
         ) AS number, *
     FROM published

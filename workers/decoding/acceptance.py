@@ -1,8 +1,9 @@
 """Acceptance rules of the trajectory paper by name (no torch); what they do is in `workers.verifiers.subset`.
 
 subset-top-1: every token a draft adds is the most probable one of its parent's forward. subset-top-k:K: it is among the
-K most probable. subset-threshold:TAU: its probability there is TAU or more. `:longest` behind any of them takes the longest
-accepted path instead of the first. Whether the target would have filled these positions now is not asked, so all are lossy.
+K most probable. subset-threshold:TAU: its probability there is TAU or more. `:longest` behind any of them takes the
+longest accepted path instead of the first. Whether the target would have filled these positions now is not asked, so
+all are lossy.
 """
 
 from __future__ import annotations

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 class Ahead:
     """The block behind the one being decoded.
 
-    It takes part in a forward if its best masked position is more confident than the best one of the current block, or than
-    `tau` (equation 3). The paper does not say what then is committed: here the same rule is asked again of the fresh
-    distribution of that forward, and only if it still says so do the drafts of the next block count and its commit rule
-    fill positions. What is filled stays filled when the block opens. `state` int64 [L]; None behind the last block.
+    It takes part in a forward if its best masked position is more confident than the best one of the current block, or
+    than `tau` (equation 3). The paper does not say what then is committed: here the same rule is asked again of the
+    fresh distribution of that forward, and only if it still says so do the drafts of the next block count and its
+    commit rule fill positions. What is filled stays filled when the block opens. `state` int64 [L]; None behind the
+    last block.
     """
 
     def __init__(self, transition: Transition, drafter: Trajectory, verifier: Verifier, mask_id: int, tau: float):
@@ -38,8 +39,8 @@ class Ahead:
         self._start = 0
 
     def open_block(self, start: int, length: int, logits: Tensor | None) -> None:
-        """The block at absolute position `start` is next; logits fp32 [L, V] of the forward that opened the current one,
-        None if there is no next block."""
+        """The block at absolute position `start` is next; logits fp32 [L, V] of the forward that opened the current
+        one, None if there is no next block."""
         self.state, self._stale, self._start = None, None, start
         if logits is not None:
             self.state = np.full(length, self._mask_id, dtype=np.int64)
@@ -52,8 +53,8 @@ class Ahead:
         return state
 
     def draft(self, now: float, round: int) -> DraftTree | None:
-        """Drafts of the next block, or None if it is not worth a place in the forward. now: largest stale confidence among
-        the positions masked in the current block."""
+        """Drafts of the next block, or None if it is not worth a place in the forward. now: largest stale confidence
+        among the positions masked in the current block."""
         if self.state is None or not (masked := self.state == self._mask_id).any():
             return None
         if not self._triggered(self._stale.confidence.cpu().numpy()[masked], now):
@@ -70,8 +71,8 @@ class Ahead:
         return np.concatenate([self.state[None], tree.states])
 
     def advance(self, tree: DraftTree, logits: Tensor, current: Step) -> dict[str, Any]:
-        """Commit what the forward over `states(tree)` allows; logits fp32 [1 + N, L, V], `current` the same forward's step
-        in the current block. Returns the fields of `Round` that say what it did here."""
+        """Commit what the forward over `states(tree)` allows; logits fp32 [1 + N, L, V], `current` the same forward's
+        step in the current block. Returns the fields of `Round` that say what it did here."""
         step = self._transition.step(self.states(tree), logits, self._stale)
         now = current.confidence[0, current.masked[0]].max()
         if not self._triggered(step.confidence[0, step.masked[0]], float(now)):

@@ -1,9 +1,10 @@
 """Which caches a target can be decoded with, and which of them leave the target's distribution alone (no torch).
 
-prefix: keys and values of finished blocks, exact where no block sees a later one. none: nothing is kept, every forward computes
-the whole sequence; exact everywhere, and slow. approximate-prefix: everything before the block is encoded once, when the block
-opens, and not refreshed while it is decoded (SPOT, appendix D.7; Fast-dLLM, arXiv 2505.22618). dual: so is everything behind
-it. The last two are for full attention, where the prefix depends on the block and no exact cache exists.
+prefix: keys and values of finished blocks, exact where no block sees a later one. none: nothing is kept, every forward
+computes the whole sequence; exact everywhere, and slow. approximate-prefix: everything before the block is encoded
+once, when the block opens, and not refreshed while it is decoded (SPOT, appendix D.7; Fast-dLLM, arXiv 2505.22618).
+dual: so is everything behind it. The last two are for full attention, where the prefix depends on the block and no
+exact cache exists.
 """
 
 from __future__ import annotations

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 class CanvasContext:
     """A sequence of `capacity` positions, masks where nothing is decoded yet, with the interface of `PrefixContext`.
 
-    cache: see `workers.decoding.caches`. A forward computes its own part of the canvas: all of it ("none"), the block and what
-    follows ("approximate-prefix"), or the block ("dual"); it sees the rest as it was when the block opened, in the
-    first forward over the block, which computes everything. Every state has an own part of its own and does not see the
-    others'. Where logits are shifted, the own part starts one position early, so that the block's first token is
+    cache: see `workers.decoding.caches`. A forward computes its own part of the canvas: all of it ("none"), the block
+    and what follows ("approximate-prefix"), or the block ("dual"); it sees the rest as it was when the block opened, in
+    the first forward over the block, which computes everything. Every state has an own part of its own and does not see
+    the others'. Where logits are shifted, the own part starts one position early, so that the block's first token is
     predicted like all others. On a block-causal target (cache "none") later blocks do not exist yet.
 
-    replicas: most states per forward, laid out as in `PrefixContext`. pads: several sequences instead, one per row and per state, with so many unused
-    positions on their left. Nothing is stored for its own sake, so store_passes stays 0.
+    replicas: most states per forward, laid out as in `PrefixContext`. pads: several sequences instead, one per row and
+    per state, with so many unused positions on their left. Nothing is stored for its own sake, so store_passes stays 0.
 
     ahead (cache "dual" alone): the forward that opens a block also gives the logits of the next one, and `forward_pair`
     takes states of both. ahead_logits: fp32 [L, V] of the next block as of that forward, None where there is none.
@@ -84,7 +84,8 @@ class CanvasContext:
     def forward(self, states: np.ndarray, start: int) -> Tensor:
         """Logits fp32 [R, L, V] of states int64 [R, L] of the block at position `start`; the mask id is -inf.
 
-        Raises ValueError if `start` is not the end of what is decoded, or if replicas come in the first forward of a block.
+        Raises ValueError if `start` is not the end of what is decoded, or if replicas come in the first forward of a
+        block.
         """
         if start != self.length:
             raise ValueError(f"block starts at {start}, but {self.length} positions are decoded")
@@ -153,7 +154,8 @@ class CanvasContext:
         return logits
 
     def forward_pair(self, states: np.ndarray, ahead: np.ndarray, start: int) -> tuple[Tensor, Tensor]:
-        """Logits fp32 [R, L, V] and [N, L, V] of states int64 [R, L] of the open block at `start` and [N, L] of the next one.
+        """Logits fp32 [R, L, V] and [N, L, V] of states int64 [R, L] of the open block at `start` and [N, L] of the
+        next one.
 
         The first of either are the roots, which see each other and what surrounds both blocks, as stored. Every further
         state sees itself, the root of the other block, and the same surroundings. All are laid out in one row, whatever
@@ -193,7 +195,8 @@ class CanvasContext:
     def _pair_mask(
         self, positions: Tensor, unit: Tensor, own: Tensor, behind: Tensor, drafts: int, length: int
     ) -> Tensor:
-        """Who sees whom in `forward_pair`: additive [Q, stored + Q]; unit 0 holds the roots, then come drafts of either block."""
+        """Who sees whom in `forward_pair`: additive [Q, stored + Q]; unit 0 holds the roots, then come drafts of either
+        block."""
         stored = len(self._stored)
         seen = unit[:, None] == unit[None, :]
         for drafted, replaced in (((unit > 0) & (unit <= drafts), own), (unit > drafts, behind)):

@@ -56,4 +56,9 @@ def commit_rule(text: str) -> CommitRule:
     name, value = parse_rule(text)
     if name == "single":
         return single
-    return {"threshold": partial(threshold, tau=value), "top-k": partial(top_k, k=value), "factor": partial(factor, f=value)}[name]
+    rules = {
+        "threshold": partial(threshold, tau=value),
+        "top-k": partial(top_k, k=value),
+        "factor": partial(factor, f=value),
+    }
+    return rules[name]

@@ -13,11 +13,13 @@ MASS_BINS = 10
 
 
 class StaleCoverage:
-    """Of the next K = 1 .. 8 commits behind the root of each round of a block (SPOT, figure 2b): do all their tokens lie
-    within the t most probable stale ones of their positions, and are their positions the K most confident stale ones?
+    """Of the next K = 1 .. 8 commits behind the root of each round of a block (SPOT, figure 2b): do all their tokens
+    lie within the t most probable stale ones of their positions, and are their positions the K most confident stale
+    ones?
 
-    Beside that, the masked positions of stale confidence below `tau` ("doubtful"), summed over the roots, and at how many of
-    them the token that the block ends with is among the K = 1 .. 8 most probable stale ones (trajectory paper, section 3.2).
+    Beside that, the masked positions of stale confidence below `tau` ("doubtful"), summed over the roots, and at how
+    many of them the token that the block ends with is among the K = 1 .. 8 most probable stale ones (trajectory paper,
+    section 3.2).
     """
 
     def __init__(self, tau: float) -> None:

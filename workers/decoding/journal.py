@@ -21,8 +21,8 @@ NEAR = 1e-6
 class BlockJournal:
     """Counts and rounds of one block; `start` is its absolute position, `tau` the confidence of a certain position.
 
-    `seconds`: what the journal itself has taken. It measures the decoder and is no part of it, so that wall time must be
-    reduced by it.
+    `seconds`: what the journal itself has taken. It measures the decoder and is no part of it, so that wall time must
+    be reduced by it.
     """
 
     def __init__(self, block: int, start: int, tau: float = DEFAULT_THRESHOLD):

@@ -40,8 +40,9 @@ def decode(
 ) -> Decoded:
     """Decode one sample.
 
-    `Target.span` says where the blocks lie; the last one is filled to its end. The first forward of a block is undrafted;
-    every later one verifies drafts made from the conditionals of the state at which the previous one stopped. Raises UserError if prompt and generation do not fit the target.
+    `Target.span` says where the blocks lie; the last one is filled to its end. The first forward of a block is
+    undrafted; every later one verifies drafts made from the conditionals of the state at which the previous one
+    stopped. Raises UserError if prompt and generation do not fit the target.
     """
     length = target.block_length
     first, end = target.span(len(prompt_tokens), settings.generation_length)
@@ -184,8 +185,8 @@ class BlockDecoder:
         return ahead
 
     def _logit_error(self, step: Step, walk: Walk, start: int) -> float:
-        """Largest difference between the logits of the root and of the accepted drafts in this forward and in one without
-        drafts; these forwards are in no account."""
+        """Largest difference between the logits of the root and of the accepted drafts in this forward and in one
+        without drafts; these forwards are in no account."""
         began = perf_counter()
         worst = 0.0
         for replica in (0, *(node + 1 for node in walk.path)):
@@ -210,8 +211,8 @@ class BlockDecoder:
         return tree
 
     def _replicas(self, state: np.ndarray, tree: DraftTree, elsewhere: int) -> np.ndarray:
-        """States [R, L] of the next forward: the root, the drafts and, if padded, dummy copies of the root; `elsewhere`:
-        drafts of the next block in the same forward."""
+        """States [R, L] of the next forward: the root, the drafts and, if padded, dummy copies of the root;
+        `elsewhere`: drafts of the next block in the same forward."""
         drafted_round = len(tree) > 0
         dummies = self._settings.budget - len(tree) - elsewhere if self._settings.padded and drafted_round else 0
         if not drafted_round:

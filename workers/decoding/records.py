@@ -11,10 +11,10 @@ from workers.errors import UserError
 @dataclass(frozen=True)
 class DecodeSettings:
     """generation_length: tokens asked for; the last block is filled to its end. stop: "fill" decodes every block, "eos"
-    ends with the block that holds the first stop id. budget: most drafts per round. padded: every drafted forward has
-    1 + budget replicas. layout: replicas as batch rows ("batch") or behind a blockwise mask in one row ("concat"). cache:
-    see `workers.decoding.caches`. commit_rule: see `workers.decoding.rules`. check_logits: record the largest difference
-    between the logits that decided and those of a forward without drafts, which is in no account.
+    ends with the block that holds the first stop id. budget: most drafts per round. padded: every drafted forward has 1
+    + budget replicas. layout: replicas as batch rows ("batch") or behind a blockwise mask in one row ("concat"). cache:
+    see `workers.decoding.caches`. commit_rule: see `workers.decoding.rules`. check_logits: record the largest
+    difference between the logits that decided and those of a forward without drafts, which is in no account.
     """
 
     generation_length: int
@@ -46,15 +46,16 @@ class Round:
 
     block: index of the block among the generated ones; round: index within the block, 0 is always undrafted. accepted:
     drafts accepted, the bonus commit not counted. positions: absolute, in commit order, those of one step by falling
-    confidence. reject_cause at the state where the walk stopped, whose next commit (the first of its step) was (s, v): "token" if
-    a child fills s with another token, "budget" if the tree went no further there though s comes first in the drafter's own
-    order, else "position" (SPOT, section F.9); None if nothing was drafted. true_position_rank: rank (0 is best)
-    of s by stale confidence among the positions masked there; true_order_rank: the same in the drafter's own order
-    (`DraftTree.ranking`); true_token_rank: rank of v at s in the stale distribution; all None in round 0, which has none. replicas: states in the forward, padding included. Seconds.
-    masked: masked positions of the state where the walk stopped; certain: those of confidence tau or more under its forward,
-    tau as in `workers.decoding.rules.threshold_of`. levels: depth of the draft tree; level: that of the last accepted draft,
-    0 for none. A rule of several commits may skip levels, so that level is not `accepted`. ahead_*: the same for the next block,
-    whose commits are in no other account than this (inter-block speculation). logit_error: see `DecodeSettings`.
+    confidence. reject_cause at the state where the walk stopped, whose next commit (the first of its step) was (s, v):
+    "token" if a child fills s with another token, "budget" if the tree went no further there though s comes first in
+    the drafter's own order, else "position" (SPOT, section F.9); None if nothing was drafted. true_position_rank: rank
+    (0 is best) of s by stale confidence among the positions masked there; true_order_rank: the same in the drafter's
+    own order (`DraftTree.ranking`); true_token_rank: rank of v at s in the stale distribution; all None in round 0,
+    which has none. replicas: states in the forward, padding included. Seconds. masked: masked positions of the state
+    where the walk stopped; certain: those of confidence tau or more under its forward, tau as in
+    `workers.decoding.rules.threshold_of`. levels: depth of the draft tree; level: that of the last accepted draft, 0
+    for none. A rule of several commits may skip levels, so that level is not `accepted`. ahead_*: the same for the next
+    block, whose commits are in no other account than this (inter-block speculation). logit_error: see `DecodeSettings`.
     """
 
     block: int
@@ -85,13 +86,14 @@ class BlockStats:
 
     exact_ties, near_ties: commits whose two largest confidences were equal, or less than 1e-6 apart (equal included).
     compared: commits made with a stale distribution known, which is the one before the forward that made them;
-    stale_token: of those, commits of the stale argmax. steps_compared: the steps (target transitions) that made them, as
-    many as commits if each commits one; stale_position: steps that fill the position of the largest stale confidence
+    stale_token: of those, commits of the stale argmax. steps_compared: the steps (target transitions) that made them,
+    as many as commits if each commits one; stale_position: steps that fill the position of the largest stale confidence
     among the positions masked at that moment. roots_compared: rounds with a stale distribution; root_token,
     root_position: the same for the first commit of those rounds alone, no draft between it and the distribution.
     argmax: commits of the most probable token of the distribution they were made from; probability: sum of the
     untempered probabilities of the committed tokens there. coverage_roots, covered_*: see
-    `workers.decoding.diagnostics.StaleCoverage`, as are doubtful and doubtful_covered; mass_*: see `MassBins`, mass_sum the summed mass of the drafted.
+    `workers.decoding.diagnostics.StaleCoverage`, as are doubtful and doubtful_covered; mass_*: see `MassBins`, mass_sum
+    the summed mass of the drafted.
     """
 
     block: int

@@ -1,9 +1,10 @@
 """Commit rules by name: how many positions the target fills after one forward (no torch).
 
 single: the most confident masked position (SPOT). threshold:TAU: that one, and all others of confidence TAU or more.
-factor:F: those of the n most confident positions that hold 1 - F / (n + 1) or more at every rank n up to theirs, the first
-in any case (both Fast-dLLM, arXiv 2505.22618; released code stops at the first rank that fails, but commits everything where
-only the last one does: an accident of its loop that is not copied here). top-k:K: the K most confident (LLaDA).
+factor:F: those of the n most confident positions that hold 1 - F / (n + 1) or more at every rank n up to theirs, the
+first in any case (both Fast-dLLM, arXiv 2505.22618; released code stops at the first rank that fails, but commits
+everything where only the last one does: an accident of its loop that is not copied here). top-k:K: the K most confident
+(LLaDA).
 
 Against `single` every other rule is lossy: it fills positions that depend on each other from one distribution.
 """

@@ -62,7 +62,8 @@ class DraftRequest:
 
 
 class Drafter(ABC):
-    """hedge: the token hypotheses it asks for; inter_blocks: drafts it makes of the next block, by `draft_ahead`, 0 for none."""
+    """hedge: the token hypotheses it asks for; inter_blocks: drafts it makes of the next block, by `draft_ahead`, 0 for
+    none."""
 
     hedge = Hedge()
     inter_blocks = 0

@@ -32,9 +32,9 @@ RANKS = 32
 class Roots:
     """B block states to draft from, each with M masked positions in order of preference.
 
-    probs fp16 [B, M, TOP] stale probabilities, descending, zero-padded; log_doubt fp16 [B, M] = log(1 - p1); index int64
-    [B, M] position in the block; last int64 [B] position of the most recent commit, which the stale conditionals have
-    not seen, and last_doubt fp16 [B] its log(1 - p1); block_length L.
+    probs fp16 [B, M, TOP] stale probabilities, descending, zero-padded; log_doubt fp16 [B, M] = log(1 - p1); index
+    int64 [B, M] position in the block; last int64 [B] position of the most recent commit, which the stale conditionals
+    have not seen, and last_doubt fp16 [B] its log(1 - p1); block_length L.
     """
 
     probs: np.ndarray
@@ -75,8 +75,8 @@ def static_features(roots: Roots, top: int = TOP) -> np.ndarray:
     """What does not change while drafting: fp32 [B, M, static_size(top)].
 
     Top probabilities raw and log; eight summary statistics (top-1, top-2, margin, entropy, mass of the top 32, index in
-    block, masked fraction, confidence rank); log(1 - p1), whether it is saturated, the log margin, the gaps to the
-    best and to the next position, the reciprocal rank; filled neighbours, the last commit's place and doubt, the index as
+    block, masked fraction, confidence rank); log(1 - p1), whether it is saturated, the log margin, the gaps to the best
+    and to the next position, the reciprocal rank; filled neighbours, the last commit's place and doubt, the index as
     waves.
     """
     probs, index, length = roots.probs.astype(np.float32), roots.index, roots.block_length

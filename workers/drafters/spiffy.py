@@ -92,9 +92,9 @@ def load_graph(directory: Path) -> list[Pairs]:
 class SpiffyDrafter(Drafter):
     """Drafts the first `budget` nodes of the graph that the current block has room for.
 
-    At T>0 the rank-0 token is the coupled draw. rank_by: what ranks the positions, their "confidence" at every temperature,
-    as the target chooses them, or the stale probability of the "draw", the noise-aware ranking of SPOT's harness (section
-    F.6). The graph is to be calibrated under the same ranking.
+    At T>0 the rank-0 token is the coupled draw. rank_by: what ranks the positions, their "confidence" at every
+    temperature, as the target chooses them, or the stale probability of the "draw", the noise-aware ranking of SPOT's
+    harness (section F.6). The graph is to be calibrated under the same ranking.
     """
 
     def __init__(self, graph: Sequence[Pairs], rank_by: str = "confidence"):

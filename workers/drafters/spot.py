@@ -27,8 +27,8 @@ Order = Callable[[np.ndarray], np.ndarray]
 class Search:
     """The nodes found, by falling mass, parents first: arrays of N.
 
-    parent: index of the parent or ROOT; slot: row of the committed position in the search's own order; choice: column of
-    the token hypothesis; log_mass: natural log of the prefix mass (equation 3).
+    parent: index of the parent or ROOT; slot: row of the committed position in the search's own order; choice: column
+    of the token hypothesis; log_mass: natural log of the prefix mass (equation 3).
     """
 
     parent: np.ndarray
@@ -41,9 +41,9 @@ def best_first(order: Order, token_log: np.ndarray, budget: int, floor: float = 
     """The `budget` states of largest prefix mass m(z) = m(y) q(s | y) p(v), none below `floor` (algorithm 2).
 
     token_log float64 [M, H]: log p of every token hypothesis, -inf where absent. Level-batched, to the true fixpoint:
-    levels go on until no state among the best is unexpanded. As a child never outweighs its parent, a state that
-    leaves the best can never come back, so the pool is cut to `budget` after each level. States that fill all M positions
-    are never proposed.
+    levels go on until no state among the best is unexpanded. As a child never outweighs its parent, a state that leaves
+    the best can never come back, so the pool is cut to `budget` after each level. States that fill all M positions are
+    never proposed.
     """
     masked, choices = token_log.shape
     least = math.log(floor) if floor > 0 else -math.inf

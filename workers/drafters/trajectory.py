@@ -1,9 +1,10 @@
-"""Draft trajectories by confidence ("Trajectory-Level Speculative Decoding for Diffusion Language Models", section 3.2).
+"""Draft trajectories by confidence ("Trajectory-Level Speculative Decoding for Diffusion Language Models", section
+3.2).
 
-The root is the state behind the target's last commits, which under a threshold rule are the paper's high-confidence positions.
-Each draft fills some of the positions that were left, with the most probable stale tokens. The paper's algorithm 1 branches
-over "top-k candidates" at the root and follows the top-1 continuation below; its figures label nodes by sets of positions, so
-that branches here differ in positions, and in tokens as an option.
+The root is the state behind the target's last commits, which under a threshold rule are the paper's high-confidence
+positions. Each draft fills some of the positions that were left, with the most probable stale tokens. The paper's
+algorithm 1 branches over "top-k candidates" at the root and follows the top-1 continuation below; its figures label
+nodes by sets of positions, so that branches here differ in positions, and in tokens as an option.
 """
 
 from __future__ import annotations
@@ -36,14 +37,15 @@ class Candidate:
 class Trajectory(Drafter):
     """A tree of `level_sizes(width, depth, variant)` drafts, each one position behind the one it extends.
 
-    Level 1 takes the best candidates; a deeper draft extends one of the level before by its most confident position left (by
-    two, one each, if top-2), and of these the most probable by product of weights stay. No two drafts are equal, so that
-    where an extension exists already the next best takes its place; variant "duplicate" keeps it. tokens: hypotheses per position
-    at level 1, deeper levels take the primary one. tau: positions of stale confidence `tau` or more are filled in every draft
-    (None: no such positions, as under a threshold rule the target has filled them). inter_blocks: drafts of the next block.
+    Level 1 takes the best candidates; a deeper draft extends one of the level before by its most confident position
+    left (by two, one each, if top-2), and of these the most probable by product of weights stay. No two drafts are
+    equal, so that where an extension exists already the next best takes its place; variant "duplicate" keeps it.
+    tokens: hypotheses per position at level 1, deeper levels take the primary one. tau: positions of stale confidence
+    `tau` or more are filled in every draft (None: no such positions, as under a threshold rule the target has filled
+    them). inter_blocks: drafts of the next block.
 
-    A draft is a child of every draft, and of the root, that it contains, the one it was grown from first: a rule that fills several
-    positions at once may reach it from any of them.
+    A draft is a child of every draft, and of the root, that it contains, the one it was grown from first: a rule that
+    fills several positions at once may reach it from any of them.
     """
 
     def __init__(

@@ -23,8 +23,8 @@ Inputs = Mapping[str, "Path | list[Path]"]
 class StageSession(Protocol):
     """What the worker lends a stage: loaded targets, a place to report progress, its device.
 
-    `journal` lets a killed evaluate or pretrain go on: a file of one JSON line per finished sample, or of a lock only, with
-    the checkpoint beside it.
+    `journal` lets a killed evaluate or pretrain go on: a file of one JSON line per finished sample, or of a lock only,
+    with the checkpoint beside it.
     """
 
     device: str

@@ -32,10 +32,10 @@ NOISE_SEED = 0
 def block_pairs(history: list[tuple[np.ndarray, np.ndarray, int, int]]) -> list[list[tuple[int, int]]]:
     """Per draft opportunity of one block the following commits as (position rank, token rank), in commit order.
 
-    history: per forward of the block, positions in order of preference [M], top tokens [L, ranks], committed position and
-    token. As while decoding, the ranks come from the forward before the root's last commit and count the root's masked
-    positions only. A list ends before a commit that the stale distribution does not rank among its `ranks` tokens and
-    before the commit that fills the block, which is never worth drafting.
+    history: per forward of the block, positions in order of preference [M], top tokens [L, ranks], committed position
+    and token. As while decoding, the ranks come from the forward before the root's last commit and count the root's
+    masked positions only. A list ends before a commit that the stale distribution does not rank among its `ranks`
+    tokens and before the commit that fills the block, which is never worth drafting.
     """
     opportunities = []
     for step, (order, top, last, _) in enumerate(history[:-1]):
@@ -51,8 +51,8 @@ def block_pairs(history: list[tuple[np.ndarray, np.ndarray, int, int]]) -> list[
 
 
 def count_sets(target: Target, prompts: list[Prompt], params: dict[str, Any]) -> Counter[Pairs]:
-    """How often each set is the state after 1 .. lookahead commits, over one batch of trajectories; the empty set counts
-    opportunities. Above temperature 0 tokens rank by their perturbed scores: rank 0 is the coupled draw."""
+    """How often each set is the state after 1 .. lookahead commits, over one batch of trajectories; the empty set
+    counts opportunities. Above temperature 0 tokens rank by their perturbed scores: rank 0 is the coupled draw."""
     counts: Counter[Pairs] = Counter()
     history: dict[tuple[int, int], list] = {}
     noise = [GumbelNoise(NOISE_SEED, prompt.sample.id, target.vocab_size) for prompt in prompts]

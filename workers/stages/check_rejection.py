@@ -32,8 +32,8 @@ DRAFTERS = {"rejection": Chain(), "pt-rejection": ConfidenceTree()}
 def live_states(
     target: Target, prompts: Sequence[Sequence[int]], generation_length: int, count: int
 ) -> list[LiveState]:
-    """The `count` states of draft-free trajectories whose next token is the least certain, in order, each with the logits
-    of the forward before. Where the next token is certain, any verifier would pass."""
+    """The `count` states of draft-free trajectories whose next token is the least certain, in order, each with the
+    logits of the forward before. Where the next token is certain, any verifier would pass."""
     found: list[tuple[float, int, LiveState]] = []
     before: dict[int, tuple[int, torch.Tensor]] = {}
     for number, step in enumerate(decode_batch(target, prompts, generation_length)):

@@ -15,7 +15,15 @@ from workers.decoding.records import DecodeSettings
 from workers.decoding.rules import LOSSLESS_RULES, canonical_rule
 from workers.errors import UserError
 from workers.stages import EvaluationResult, Inputs, StageSession, target_reference
-from workers.stages.measure import Setting, build_drafter, decode_sample, encode_samples, require_checks, resolve_floor, warm_up
+from workers.stages.measure import (
+    Setting,
+    build_drafter,
+    decode_sample,
+    encode_samples,
+    require_checks,
+    resolve_floor,
+    warm_up,
+)
 from workers.tasks import check_samples, get_task
 from workers.verifiers import make_verifier
 
@@ -211,7 +219,7 @@ def summarise(entries: list[dict[str, Any]]) -> dict[str, Any]:
         "wall_s": sum(row["wall_s"] for row in rows),
         "segments": max(entry["segment"] for entry in entries),
         "accepted_per_round_pooled": sum(map(sum, accepted)) / max(1, sum(map(len, accepted))),
-        "accepted_per_round_mean": fmean(sum(values) / len(values) for values in accepted if values) if any(accepted) else 0.0,
+        "accepted_per_round_mean": fmean([sum(values) / len(values) for values in accepted if values] or [0.0]),
         "exact_tie_share": sum(block["exact_ties"] for block in blocks) / commits,
         "near_tie_share": sum(block["near_ties"] for block in blocks) / commits,
         "stale_token_share": sum(block["stale_token"] for block in blocks) / compared,

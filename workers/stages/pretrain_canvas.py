@@ -1,7 +1,7 @@
 """Batches of masked-diffusion training on a whole canvas: prompt, answer and stop tokens, all of it seen by all of it.
 
-Two rows in three are what the decoder shows the target: the blocks before one are clean, that one is partly masked, and all
-behind it is masks. The third masks the whole answer at one rate, as LLaDA is trained (arXiv 2502.09992).
+Two rows in three are what the decoder shows the target: the blocks before one are clean, that one is partly masked, and
+all behind it is masks. The third masks the whole answer at one rate, as LLaDA is trained (arXiv 2502.09992).
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def answer_masks(
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Three pairs, bool [length]: what is masked, and which of it counts in the loss.
 
-    Two are decoder-like, at different blocks if the answer has two; of the masks behind the block a few count. The last is
-    masked everywhere at one rate.
+    Two are decoder-like, at different blocks if the answer has two; of the masks behind the block a few count. The last
+    is masked everywhere at one rate.
     """
     blocks = -(-min(answer + WINDOW, length) // block)  # the first block of filler takes its turn too
     pairs = []

@@ -51,9 +51,11 @@ def make_optimizers(model: OrderModel, params: dict[str, Any]) -> list[torch.opt
 def batches(
     data: Trajectories, states: np.ndarray, params: dict[str, Any], examples: int | None, rng: np.random.Generator
 ) -> Iterator[Batch]:
-    """One epoch: shuffled batches of `batch` examples, `prefixes` of each root; roots of one batch have equally many masks.
+    """One epoch: shuffled batches of `batch` examples, `prefixes` of each root; roots of one batch have equally many
+    masks.
 
-    Without padding the encoder never spends time on positions that are not there. `examples` None means every root once.
+    Without padding the encoder never spends time on positions that are not there. `examples` None means every root
+    once.
     """
     prefixes = params["prefixes"]
     order = rng.permutation(states)

@@ -79,7 +79,8 @@ def load_prompts(target: Target, params: Mapping[str, Any]) -> list[Prompt]:
 
 
 def blocks_of(prompt_tokens: int, generation_length: int, block_length: int) -> tuple[int, int]:
-    """Whole prompt blocks before the first decoded block, and how many blocks are decoded (the prompt's tail shares the first)."""
+    """Whole prompt blocks before the first decoded block, and how many blocks are decoded (the prompt's tail shares the
+    first)."""
     whole = prompt_tokens // block_length
     return whole, -(-(prompt_tokens + generation_length) // block_length) - whole
 
@@ -89,8 +90,8 @@ def group(
 ) -> list[list[int]]:
     """Indices in batches of at most `batch` whose prompts cover the same whole blocks and decode as many blocks.
 
-    Prompts of like tails come together, so that few rows idle in the first block. On full attention, where blocks follow
-    the prompt, any prompts go together, those of like length first. Depends on the lengths alone.
+    Prompts of like tails come together, so that few rows idle in the first block. On full attention, where blocks
+    follow the prompt, any prompts go together, those of like length first. Depends on the lengths alone.
     """
     whole = [
         (0, 0) if attention == "full" else blocks_of(length, generation_length, block_length) for length in lengths
@@ -119,8 +120,9 @@ def decode_batch(
 
     Greedily, or above temperature 0 under `noise`, one table per prompt.
 
-    Yields every forward; a row idles from the moment its block is full until the next block starts. The committed tokens
-    equal those of the one-sample decode loop under the target's usual cache, up to rounding between batch shapes.
+    Yields every forward; a row idles from the moment its block is full until the next block starts. The committed
+    tokens equal those of the one-sample decode loop under the target's usual cache, up to rounding between batch
+    shapes.
     """
     length, rows = target.block_length, len(prompts)
     spans = [target.span(len(prompt), generation_length) for prompt in prompts]

@@ -27,8 +27,8 @@ class ExpertsConfig:
 class TransformerConfig:
     """Shape of a decoder-style transformer; sizes are counts, `rope_theta` and `norm_eps` are unitless.
 
-    `rotary_dim`: the first dimensions of a head that RoPE turns (None: all); `rope_fp32`: it turns them in fp32 whatever
-    the model's dtype. `qk_norm`: RMS norm of every query and key head before RoPE.
+    `rotary_dim`: the first dimensions of a head that RoPE turns (None: all); `rope_fp32`: it turns them in fp32
+    whatever the model's dtype. `qk_norm`: RMS norm of every query and key head before RoPE.
     """
 
     vocab_size: int

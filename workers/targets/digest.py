@@ -31,8 +31,8 @@ PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 def target_directory(reference: dict | str) -> Path:
     """Directory of a reference: a packaged name, a path, or {"checkpoint": path, "name": label}.
 
-    The path "hub:OWNER/NAME" or "hub:OWNER/NAME@REVISION" is a repository of the Hugging Face hub, fetched the first time
-    it is named. Raises UserError if there is no such directory, or it cannot be fetched.
+    The path "hub:OWNER/NAME" or "hub:OWNER/NAME@REVISION" is a repository of the Hugging Face hub, fetched the first
+    time it is named. Raises UserError if there is no such directory, or it cannot be fetched.
     """
     place = reference["checkpoint"] if isinstance(reference, dict) else reference
     if place.startswith(HUB):
@@ -67,7 +67,8 @@ def target_name(reference: dict | str) -> str:
 
 
 def weight_files(directory: Path) -> list[Path]:
-    """The safetensors files of a target, those of its index if it has one; raises UserError if there are none, or not all.
+    """The safetensors files of a target, those of its index if it has one; raises UserError if there are none, or not
+    all.
 
     Pickles are refused: loading one runs code.
     """

@@ -30,8 +30,8 @@ def load_target(
 
     pack: on a CPU the linear layers are laid out for speed, and their weights can be read no more.
 
-    Raises UserError for whatever is wrong with the directory: files missing, unreadable or truncated, an unknown family, an
-    option the family does not have, tensors missing, extra or misshapen (all of them in one line).
+    Raises UserError for whatever is wrong with the directory: files missing, unreadable or truncated, an unknown
+    family, an option the family does not have, tensors missing, extra or misshapen (all of them in one line).
     """
     if dtype not in DTYPES:
         raise UserError(f"dtype '{dtype}' is unknown; choose one of {', '.join(DTYPES)}")
@@ -119,7 +119,9 @@ def check_tensors(
                     problems.append(f"{name} has shape {list(found)} instead of {list(expected[name])}")
     other = family_of_tensors(stored)
     if family.mark not in stored and other not in (None, family):
-        raise UserError(f"{directory}: config.json says {family.name}, but the weights are those of a {other.name} checkpoint")
+        raise UserError(
+            f"{directory}: config.json says {family.name}, but the weights are those of a {other.name} checkpoint"
+        )
     problems = [f"missing {name}" for name in expected if name not in stored] + problems
     if problems:
         more = f"; and {len(problems) - LISTED} more" if len(problems) > LISTED else ""

@@ -1,7 +1,7 @@
 """Random-weight checkpoints in the published layout of every family, so that all of a pipeline can be tried offline.
 
-They have the family's config.json, sharded safetensors with an index, its special tokens and its chat template; the tokenizer
-is a byte-level BPE trained on the generated tasks. What they write is noise.
+They have the family's config.json, sharded safetensors with an index, its special tokens and its chat template; the
+tokenizer is a byte-level BPE trained on the generated tasks. What they write is noise.
 """
 
 from __future__ import annotations

@@ -22,10 +22,11 @@ class PackedLinear(nn.Module):
 
 
 def pack_linears(model: nn.Module) -> bool:
-    """Replace every `nn.Linear` of a model on the CPU by a packed one; False, and the rest is left, if this build cannot.
+    """Replace every `nn.Linear` of a model on the CPU by a packed one; False, and the rest is left, if this build
+    cannot.
 
-    The model serves inference only from then on, and its state dict no longer holds those weights. One weight at a time is
-    held twice.
+    The model serves inference only from then on, and its state dict no longer holds those weights. One weight at a time
+    is held twice.
     """
     if not torch.backends.mkldnn.is_available():
         return False

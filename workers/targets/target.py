@@ -64,8 +64,8 @@ class Target:
     def span(self, prompt_tokens: int, generation_length: int) -> tuple[int, int]:
         """Absolute positions at which the first decoded block starts and the last one ends.
 
-        The blocks of a block-causal target are aligned to position 0, so that the prompt's tail shares the first one; on
-        full attention they follow the prompt. The last block is filled to its end.
+        The blocks of a block-causal target are aligned to position 0, so that the prompt's tail shares the first one;
+        on full attention they follow the prompt. The last block is filled to its end.
         """
         length = self.block_length
         first = prompt_tokens // length * length if self.attention == "block-causal" else prompt_tokens

@@ -20,9 +20,9 @@ Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
 class KVCache:
     """Keys and values of the first `length` positions of `batch` sequences, preallocated.
 
-    Keys are stored after RoPE. A forward over fewer rows than `batch` uses the first ones. A cache of batch 1 serves any
-    number of replicas of its sequence, at the price of copying the prefix in every forward; a cache with one row per
-    replica, kept equal by `replicate`, saves the copies.
+    Keys are stored after RoPE. A forward over fewer rows than `batch` uses the first ones. A cache of batch 1 serves
+    any number of replicas of its sequence, at the price of copying the prefix in every forward; a cache with one row
+    per replica, kept equal by `replicate`, saves the copies.
     """
 
     def __init__(self, config: TransformerConfig, batch: int, capacity: int, device: torch.device, dtype: torch.dtype):
@@ -199,10 +199,10 @@ class Transformer(nn.Module):
     ) -> Tensor:
         """Logits [B, Q or keep, V] in the model's dtype.
 
-        tokens [B, Q] and positions [Q] or [B, Q] are int64; `mask` is bool, broadcastable to [B, heads, Q, K], True where the
-        query sees the key (None: everything), with K = cache.length + Q. The first `store` of the Q positions stay in
-        the cache. `keep` restricts the logits to the last `keep` positions; `select` (bool [B, Q]) to N positions,
-        whose logits are then [N, V]. A function in place of the mask computes the attention itself.
+        tokens [B, Q] and positions [Q] or [B, Q] are int64; `mask` is bool, broadcastable to [B, heads, Q, K], True
+        where the query sees the key (None: everything), with K = cache.length + Q. The first `store` of the Q positions
+        stay in the cache. `keep` restricts the logits to the last `keep` positions; `select` (bool [B, Q]) to N
+        positions, whose logits are then [N, V]. A function in place of the mask computes the attention itself.
         """
         x = self.embed(tokens)
         dtype = torch.float32 if self.config.rope_fp32 else x.dtype

@@ -26,7 +26,8 @@ class Walk:
     """The one path of accepted drafts and what follows it.
 
     path: accepted nodes in order (indices into the tree). steps: for every node on [root, *path] the positions it
-    committed within the block, the most confident first; the last entry is the bonus commit. state int64 [L]: the next root, after the bonus.
+    committed within the block, the most confident first; the last entry is the bonus commit. state int64 [L]: the next
+    root, after the bonus.
     """
 
     path: list[int]

@@ -1,8 +1,9 @@
-"""The trajectory paper's acceptance: a draft stays if the target finds its tokens good, wherever it would have gone itself.
+"""The trajectory paper's acceptance: a draft stays if the target finds its tokens good, wherever it would have gone
+itself.
 
-"Trajectory-Level Speculative Decoding for Diffusion Language Models", section 3.3. The target commits by its own rule only at
-the state where the path ends. Positions may so be filled earlier than the target would have filled them, which is where the
-paper's trajectory drift comes from; `workers.verifiers.follow` is the acceptance without it.
+"Trajectory-Level Speculative Decoding for Diffusion Language Models", section 3.3. The target commits by its own rule
+only at the state where the path ends. Positions may so be filled earlier than the target would have filled them, which
+is where the paper's trajectory drift comes from; `workers.verifiers.follow` is the acceptance without it.
 """
 
 from __future__ import annotations

@@ -18,12 +18,12 @@ Parts = dict[str, int]
 class Family:
     """One family; `name` is what users call it, `model_type` what its config.json says.
 
-    attention: "block-causal" (i sees j iff block(j) <= block(i), blocks aligned to position 0) or "full" (everything sees
-    everything, masks of later blocks included). shift: row i - 1 of the logits predicts token i. mask_tokens, stop_tokens:
-    spellings in the tokenizer; mask_id: the published id, used if neither config.json nor the tokenizer tells.
-    mark: a published tensor that no other family has. top, layer: our tensor -> published ones, whose rows follow each
-    other in it; names of a layer come behind `prefix`. fields: our field -> key of config.json; fixed: keys that leave no
-    choice, absent means the same; extend: the rest of the shape, from config.json.
+    attention: "block-causal" (i sees j iff block(j) <= block(i), blocks aligned to position 0) or "full" (everything
+    sees everything, masks of later blocks included). shift: row i - 1 of the logits predicts token i. mask_tokens,
+    stop_tokens: spellings in the tokenizer; mask_id: the published id, used if neither config.json nor the tokenizer
+    tells. mark: a published tensor that no other family has. top, layer: our tensor -> published ones, whose rows
+    follow each other in it; names of a layer come behind `prefix`. fields: our field -> key of config.json; fixed: keys
+    that leave no choice, absent means the same; extend: the rest of the shape, from config.json.
     """
 
     name: str
@@ -62,8 +62,8 @@ class Family:
     def publish_config(self, config: TransformerConfig) -> dict[str, Any]:
         """The config.json of a model of this shape, without token ids."""
         shape = {theirs: getattr(config, ours) for ours, theirs in self.fields.items()}
-        fixed = {"model_type": self.model_type, **self.fixed}
-        return {"architectures": [self.architecture], **fixed, **shape, **self.published_extras(config), "torch_dtype": "bfloat16"}
+        fixed = {"architectures": [self.architecture], "model_type": self.model_type, **self.fixed}
+        return {**fixed, **shape, **self.published_extras(config), "torch_dtype": "bfloat16"}
 
     def parts(self, config: TransformerConfig) -> dict[str, Parts]:
         """Every tensor of ours with the published ones it is made of."""
