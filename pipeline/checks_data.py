@@ -61,6 +61,7 @@ def check_names(spec: Spec, source: Source) -> Iterator[Finding]:
 
 
 def check_samples(spec: Spec, source: Source) -> Iterator[Finding]:
+    """Tasks without a scorer, without data, or with fewer samples than asked for."""
     for index, task in enumerate(spec.task):
         if task not in facts.known_tasks():
             continue

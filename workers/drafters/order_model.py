@@ -61,6 +61,7 @@ class EncoderLayer(nn.Module):
         self.down = nn.Linear(4 * width, width)
 
     def forward(self, x: Tensor) -> Tensor:
+        """fp32 [B, M, width] -> [B, M, width]; every position sees all of its row."""
         rows, masked, width = x.shape
         q, k, v = self.qkv(self.attention_norm(x)).view(rows, masked, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         mixed = F.scaled_dot_product_attention(q, k, v)
@@ -105,6 +106,7 @@ class OrderModel(nn.Module):
         return logits.masked_fill(self._tensor(taken), -torch.inf).log_softmax(-1)
 
     def forward(self, roots: Roots, taken: np.ndarray) -> Tensor:
+        """Log q(s | y), see `score`, of roots that are encoded for it alone."""
         return self.score(self.encode(roots), roots, taken)
 
     def _tensor(self, array: np.ndarray) -> Tensor:

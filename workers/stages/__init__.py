@@ -31,9 +31,13 @@ class StageSession(Protocol):
     dtype: str
     journal: Path | None
 
-    def target(self, reference: dict | str, block_length: int) -> Target: ...
+    def target(self, reference: dict | str, block_length: int) -> Target:
+        """The target, loaded once per worker. Raises UserError."""
+        ...
 
-    def progress(self, done: int, total: int, **figures: float) -> None: ...
+    def progress(self, done: int, total: int, **figures: float) -> None:
+        """`done` of `total` samples, prompts or steps are through; figures are shown beside it."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,7 @@ class Recorder:
         self.probs: list[np.ndarray] = []
 
     def add(self, step: BatchStep, row: int, log_doubt: np.ndarray, probs: np.ndarray) -> None:
+        """One commit of this trajectory, `row` of the batch; log_doubt [B, L] and probs [B, L, TOP] of the forward behind it."""
         index = np.flatnonzero(step.masked[row])
         order = index[np.argsort(-step.confidence[row, index], kind="stable")]
         start = self.first + step.block * self.length
@@ -73,6 +74,7 @@ class Recorder:
         self.probs.append(probs[row, order])
 
     def row(self) -> dict[str, Any]:
+        """The whole trajectory as a row of SCHEMA."""
         filled_at = {position: step for step, position in enumerate(self.commits)}
         delays = []
         for step, (commit, order) in enumerate(zip(self.commits, self.order)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -92,7 +93,8 @@ def rows_of(tensor: Tensor) -> Tensor:
 
 
 @contextmanager
-def open_weights(path: Path):
+def open_weights(path: Path) -> Iterator[safe_open]:
+    """A safetensors file, open. Raises UserError if it is none, or truncated."""
     try:
         file = safe_open(path, "pt")
     except (SafetensorError, OSError) as error:

@@ -113,6 +113,8 @@ def constant(value: float) -> Tensor:
 
 
 class RMSNorm(nn.Module):
+    """Root-mean-square norm over the last dimension, of `size` (see `normalise`)."""
+
     def __init__(self, size: int, eps: float):
         super().__init__()
         self.weight = nn.Parameter(torch.ones(size))
@@ -123,6 +125,8 @@ class RMSNorm(nn.Module):
 
 
 class Layer(nn.Module):
+    """Pre-norm attention, grouped where there are fewer key heads, then a gated feed-forward or experts."""
+
     def __init__(self, config: TransformerConfig, index: int):
         super().__init__()
         self.heads = (config.num_heads, config.num_kv_heads, config.num_kv_heads)
@@ -144,6 +148,8 @@ class Layer(nn.Module):
             self.down = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
 
     def attend(self, x: Tensor, rope: tuple[Tensor, Tensor], mask, cache, index: int, store: int) -> Tensor:
+        """Normed x [B, Q, hidden] -> [B, Q, hidden]; rope: cosines and sines of its positions; mask, cache and store as in
+        `Transformer.forward`; index: this layer's place in the cache."""
         batch, length, _ = x.shape
         heads, kv_heads, _ = self.heads
         qk, v = self.qkv(x).view(batch, length, -1, self.head_dim).split((heads + kv_heads, kv_heads), dim=2)
@@ -162,6 +168,7 @@ class Layer(nn.Module):
         return self.out(mixed.transpose(1, 2).reshape(batch, length, -1))
 
     def forward(self, x: Tensor, rope: tuple[Tensor, Tensor], mask, cache, index: int, store: int) -> Tensor:
+        """x [B, Q, hidden] -> [B, Q, hidden]; see `attend`."""
         x = x + self.attend(self.attention_norm(x), rope, mask, cache, index, store)
         h = self.mlp_norm(x)
         if self.has_experts:

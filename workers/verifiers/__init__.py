@@ -41,6 +41,8 @@ class Walk:
 
 
 class Verifier(Protocol):
+    """What drafts are offered and which are accepted; `name` is the one in records."""
+
     name: str
 
     def exact(self, temperature: float) -> bool:
