@@ -17,7 +17,7 @@ from workers.decoding.context import make_context
 from workers.decoding.loop import decode
 from workers.decoding.noise import GumbelNoise
 from workers.decoding.records import DecodeSettings, answer_share
-from workers.decoding.transition import Step, Transition
+from workers.decoding.transition import Transition
 from workers.drafters.none import NoDrafts
 from workers.drafters.trajectory import Trajectory
 from workers.errors import UserError
@@ -236,14 +236,14 @@ def test_trigger(now, takes_part):
     assert ahead_of([0.2, 0.5, 0.4], tau=0.45).draft(0.99, 0) is not None
 
 
-@pytest.mark.parametrize(("now", "positions"), [(0.3, [LENGTH + 1, LENGTH + 2]), (0.6, [])])
-def test_fresh_logits_decide_what_is_committed(now, positions):
-    """The draft fills position 1; its own forward then commits position 2. Where the trigger fails now, nothing is kept."""
-    ahead = ahead_of([0.2, 0.5, 0.4], tau=0.9)
-    tree = ahead.draft(0.1, 0)
+@pytest.mark.parametrize(("fresh", "positions"), [(0.46, [LENGTH + 1, LENGTH + 2]), (0.44, [])])
+def test_fresh_logits_decide_what_is_committed(fresh, positions):
+    """The draft fills position 1; its own forward then commits position 2. If no position is above tau now, nothing is
+    kept."""
+    ahead = ahead_of([0.2, 0.5, 0.4], tau=0.45)
+    tree = ahead.draft(0.99, 0)
     assert [state.tolist() for state in tree.states] == [[MASK, 1, MASK]]
-    current = Step(np.full((1, 1), MASK), logits_of([now])[None], MASK, single, 0.0, None)
-    found = ahead.advance(tree, torch.stack([logits_of([0.2, 0.5, 0.4])] * 2), current)
+    found = ahead.advance(tree, torch.stack([logits_of([0.2, fresh, 0.4])] * 2))
     assert found.get("ahead_positions", []) == positions and found["ahead_drafted"] == 1
     assert ahead.state.tolist() == ([MASK, 1, 1] if positions else [MASK] * 3)
     assert ahead.take() is not None and ahead.take() is None

@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from workers.decoding.conditionals import Conditionals
-from workers.decoding.transition import Step, Transition
+from workers.decoding.transition import Transition
 from workers.decoding.tree import DraftTree
 from workers.drafters import DraftRequest
 from workers.verifiers import Verifier
@@ -22,10 +22,10 @@ class Ahead:
     """The block behind the one being decoded.
 
     It takes part in a forward if its best masked position is more confident than the best one of the current block, or
-    than `tau` (equation 3). The paper does not say what then is committed: here the same rule is asked again of the
-    fresh distribution of that forward, and only if it still says so do the drafts of the next block count and its
-    commit rule fill positions. What is filled stays filled when the block opens. `state` int64 [L]; None behind the
-    last block.
+    than `tau` (equation 3). The paper does not say what then is committed: here drafts count and the commit rule fills
+    positions only if the fresh best position is more confident than `tau`. Being better than the current block is not
+    enough: that block must go on even in doubt, this one can wait. What is filled stays filled when the block opens.
+    `state` int64 [L]; None behind the last block.
     """
 
     def __init__(self, transition: Transition, drafter: Trajectory, verifier: Verifier, mask_id: int, tau: float):
@@ -57,7 +57,8 @@ class Ahead:
         among the positions masked in the current block."""
         if self.state is None or not (masked := self.state == self._mask_id).any():
             return None
-        if not self._triggered(self._stale.confidence.cpu().numpy()[masked], now):
+        best = float(self._stale.confidence.cpu().numpy()[masked].max())
+        if best <= now and best <= self._tau:
             return None
         self._transition.open_round(round)
         tokens, probs = self._verifier.hypotheses(
@@ -70,12 +71,11 @@ class Ahead:
         """int64 [1 + N, L]: the state and the drafts made from it."""
         return np.concatenate([self.state[None], tree.states])
 
-    def advance(self, tree: DraftTree, logits: Tensor, current: Step) -> dict[str, Any]:
-        """Commit what the forward over `states(tree)` allows; logits fp32 [1 + N, L, V], `current` the same forward's
-        step in the current block. Returns the fields of `Round` that say what it did here."""
+    def advance(self, tree: DraftTree, logits: Tensor) -> dict[str, Any]:
+        """Commit what the forward over `states(tree)` allows; logits fp32 [1 + N, L, V]. Returns the fields of `Round`
+        that say what it did here."""
         step = self._transition.step(self.states(tree), logits, self._stale)
-        now = current.confidence[0, current.masked[0]].max()
-        if not self._triggered(step.confidence[0, step.masked[0]], float(now)):
+        if step.confidence[0, step.masked[0]].max() <= self._tau:
             self._stale = Conditionals(logits[0], step.confidences[0])
             return {"ahead_drafted": len(tree)}
         walk = self._verifier.walk(tree, step)
@@ -87,7 +87,3 @@ class Ahead:
             "ahead_accepted": len(walk.path),
             "ahead_positions": positions.tolist(),
         }
-
-    def _triggered(self, confidence: np.ndarray, now: float) -> bool:
-        best = float(confidence.max())
-        return best > now or best > self._tau

@@ -160,7 +160,7 @@ class BlockDecoder:
             walk = self._verifier.walk(tree, step)
             if stale is None and self._ahead:
                 self._ahead.open_block(start + len(state), len(state), self._context.ahead_logits)
-            progress = None if pair is None else self._ahead.advance(tree_ahead, logits_ahead, step)
+            progress = None if pair is None else self._ahead.advance(tree_ahead, logits_ahead)
             seconds = (forwarding - self.lookahead.seconds - drafting, done - forwarding)
             entry = journal.add(tree, step, walk, stale, len(states), *seconds)
             if progress is not None:
