@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,10 +14,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_home import build_home, identity, make_run
+from report_home import build_home, curve, identity, make_run
 
 import warehouse
 from pipeline.report import markdown_summary, write_report
+from pipeline.report.data import Artifact, read_report_data
+from pipeline.report.findings import headlines
 from pipeline.report.numbers import number, percent
 from pipeline.report.page import file_name
 from warehouse import Store
@@ -314,3 +317,14 @@ def test_a_run_with_the_tokens_of_an_inexact_control_is_comparable_with_it(tmp_p
     text = markdown_summary(home, "synthetic")
     assert "| chain ‡" in text and "NFE is comparable with that control's" in text
     assert "| tree †" in text and "so its NFE is not comparable" in text
+
+
+@pytest.mark.parametrize(
+    ("label", "name"),
+    [("train/tiny-sdar", "tiny-sdar"), ("retrain/train/tiny-sdar/spot-small", "tiny-sdar/spot-small")],
+)
+def test_several_order_models_are_told_apart_by_name(home: Path, label: str, name: str) -> None:
+    assert Artifact(label, curve()).name("train") == name
+    data = read_report_data(home, "synthetic", brief=True)
+    data = replace(data, curves=[Artifact("train/other", curve()), Artifact(label, curve())])
+    assert any(line.startswith(f"The order model of {name} predicts") for line in headlines(data))

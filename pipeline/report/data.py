@@ -32,6 +32,10 @@ class Artifact:
     label: str
     content: Any
 
+    def name(self, kind: str) -> str:
+        """Its target, and its drafter where it is that of one alone: what stands behind the kind of its node."""
+        return f"/{self.label}".rpartition(f"/{kind}/")[2]
+
 
 @dataclass(frozen=True)
 class ReportData:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pipeline.report import plots
@@ -55,7 +55,7 @@ def build_figures(data: ReportData) -> dict[str, Figure]:
         _answer_cut(data),
         _timing(data),
         _seed_spread(data, styles),
-        *[_learning(curve, index) for index, curve in enumerate(data.curves)],
+        *[_learning(curve, index, len(data.curves)) for index, curve in enumerate(data.curves)],
     ]
     return {figure.name: figure for figure in made if figure is not None}
 
@@ -153,7 +153,7 @@ def _deviations(runs: list[Row], column: str) -> dict[str, list[float]]:
     return found
 
 
-def _learning(curve: Artifact, index: int) -> Figure | None:
+def _learning(curve: Artifact, index: int, of: int) -> Figure | None:
     epochs = [row for row in curve.content if row.get("accuracy") is not None]
     if not epochs:
         return None
@@ -180,7 +180,8 @@ def _learning(curve: Artifact, index: int) -> Figure | None:
         )
     ]
     legend = [line_key("order model", model), line_key("stale confidence (baseline)", stale)]
-    return _figure("learning", panels, legend, suffix)
+    figure = _figure("learning", panels, legend, suffix)
+    return replace(figure, title=f"{figure.title}: {curve.name('train')}") if of > 1 else figure
 
 
 def _panels(rows: list[Row]) -> Iterable[tuple[int, str, list[Row]]]:

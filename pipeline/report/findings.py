@@ -161,9 +161,10 @@ def _order_model(data: ReportData) -> list[str]:
     for curve in data.curves:
         last = curve.content[-1] if curve.content else {}
         if last.get("accuracy") is not None and last.get("baseline") is not None:
+            model = f"The order model of {curve.name('train')}" if len(data.curves) > 1 else "The order model"
             found.append(
-                f"The order model predicts the next commit with {percent(last['accuracy'])} accuracy on held-out "
-                f"trajectories, stale confidence with {percent(last['baseline'])}."
+                f"{model} predicts the next commit with {percent(last['accuracy'])} accuracy on held-out trajectories, "
+                f"stale confidence with {percent(last['baseline'])}."
             )
     return found
 
