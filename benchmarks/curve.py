@@ -35,6 +35,7 @@ from workers.targets.transformer import Transformer
 from workers.verifiers import make_verifier
 
 REPLICAS = tuple(range(1, 22))
+SHOWN = (1, 2, 3, 5, 9, 13, 17, 21)
 BLOCK_LENGTHS = (16, 32)
 CONTEXTS = (512, 1024, 2048)
 COPIED_BYTES = 1 << 28
@@ -58,7 +59,9 @@ def main() -> None:
     show(document)
     if arguments.out:
         arguments.out.parent.mkdir(parents=True, exist_ok=True)
-        YAML().dump(document, arguments.out)
+        yaml = YAML()
+        yaml.default_flow_style, yaml.width = None, 120  # a line per point
+        yaml.dump(document, arguments.out)
 
 
 def measure(
@@ -146,14 +149,14 @@ def show(document: dict[str, Any]) -> None:
         f"draft-free {document['draft_free_tok_s']} tok/s; one token per reading of the weights would be "
         f"{document['bandwidth_floor_tok_s']}"
     )
-    counts = sorted({point["replicas"] for point in document["forward_ms"]})
-    table = Table("block", "context", "layout", *map(str, counts))
-    rows: dict[tuple[str, ...], list[float]] = {}
+    rows: dict[tuple[str, ...], dict[int, float]] = {}
     for point in document["forward_ms"]:
         key = (str(point["block_length"]), str(point["context"]), point["layout"])
-        rows.setdefault(key, []).append(point["median"])
+        rows.setdefault(key, {})[point["replicas"]] = point["median"]
+    shown = [count for count in SHOWN if all(count in medians for medians in rows.values())]
+    table = Table("block", "context", "layout", *map(str, shown))
     for key, medians in rows.items():
-        table.add_row(*key, *(f"{value / medians[0]:.1f}" for value in medians))
+        table.add_row(*key, *(f"{medians[count] / medians[1]:.1f}" for count in shown))
     console.print("forward by replicas, in plain forwards of the same setting")
     console.print(table)
 

@@ -252,10 +252,11 @@ def test_fresh_logits_decide_what_is_committed(fresh, positions):
 @pytest.mark.parametrize("layout", ["batch", "concat"])
 @TARGETS
 def test_logits_that_decide_are_those_of_a_forward_without_drafts(target, layout):
-    """Table 10 ("logit error 0.00"): equal up to the rounding of another batch shape in fp32."""
+    """Table 10 ("logit error 0.00"): replicas in rows of a batch change nothing, those in one row the order of sums."""
     plain = run(target, Trajectory(3, 3), "greedy", 6, layout=layout)
     checked = run(target, Trajectory(3, 3), "greedy", 6, layout=layout, check_logits=True)
     assert checked.tokens == plain.tokens and checked.nfe == plain.nfe
-    errors = [r.logit_error for r in checked.rounds]
-    assert all(error is not None and error < 1e-4 for error in errors)
+    errors = [r.logit_error for r in checked.rounds if r.drafted]
+    assert errors and max(errors) < (1e-6 if layout == "batch" else 1e-4)
+    assert all(r.logit_error is None for r in checked.rounds if not r.drafted)
     assert all(r.logit_error is None for r in plain.rounds)

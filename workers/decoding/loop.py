@@ -165,7 +165,7 @@ class BlockDecoder:
             entry = journal.add(tree, step, walk, stale, len(states), *seconds)
             if progress is not None:
                 entry = replace(entry, replicas=len(states) + len(pair), **progress)
-            elif self._settings.check_logits:
+            elif self._settings.check_logits and len(tree):
                 entry = replace(entry, logit_error=self._logit_error(step, walk, start))
             rounds.append(entry)
             state, last = walk.state, int(walk.steps[-1][-1])

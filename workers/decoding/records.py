@@ -14,7 +14,7 @@ class DecodeSettings:
     ends with the block that holds the first stop id. budget: most drafts per round. padded: every drafted forward has 1
     + budget replicas. layout: replicas as batch rows ("batch") or behind a blockwise mask in one row ("concat"). cache:
     see `workers.decoding.caches`. commit_rule: see `workers.decoding.rules`. check_logits: record the largest
-    difference between the logits that decided and those of a forward without drafts, which is in no account.
+    difference between the logits that decided a drafted round and those of a forward without drafts, which is in no account.
     """
 
     generation_length: int
