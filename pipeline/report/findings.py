@@ -14,7 +14,7 @@ from pipeline.report.style import method_rank
 
 CPU_NOTE = (
     "These runs were made on a CPU, where a replica of the block is not free as it nearly is on a GPU: verifying nine "
-    "replicas takes several plain forwards. Throughput ratios below 1 are the truth here. NFE carries over to other "
+    "replicas takes several plain forwards. A throughput ratio below 1 is then no error. NFE carries over to other "
     "devices, ratios do not."
 )
 
