@@ -88,7 +88,7 @@ def test_what_does_not_fit_is_a_user_error():
 
 def test_answer_share_by_hand():
     def round_of(*positions: int) -> Round:
-        return Round(0, 0, 0, 0, list(positions), 0.0, 0.0, None, None, None, 1, 0, 0, 0, 0)
+        return Round(0, 0, 0, 0, list(positions), 0.0, 0.0, None, None, None, None, 1, 0, 0, 0, 0)
 
     # Three forwards commit 1, 4 and 2 tokens; the first stop id is at position 10.
     rounds = [round_of(9), round_of(10, 12, 8, 11), round_of(13, 14)]

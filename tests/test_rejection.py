@@ -18,7 +18,7 @@ from workers.decoding.noise import GumbelNoise, RoundNoise
 from workers.decoding.records import DecodeSettings
 from workers.decoding.transition import Step, Transition
 from workers.decoding.tree import ROOT, DraftTree
-from workers.drafters import DraftRequest, Hedge
+from workers.drafters import Drafter, DraftRequest, Hedge
 from workers.drafters.chain import Chain
 from workers.drafters.none import NoDrafts
 from workers.drafters.order_model import OrderModel, OrderModelConfig
@@ -64,10 +64,8 @@ def test_wrong_proposals_cost_acceptance_only(miscalibrated, drafter, verifier):
     assert p_value(drafter, verifier, 1.0, trials=600)[0] > 0.01
 
 
-class Peeking:
+class Peeking(Drafter):
     """Drafts only tokens the stale law likes, so that what is drafted depends on the draws."""
-
-    hedge = Hedge()
 
     def draft(self, request: DraftRequest) -> DraftTree:
         probs = request.stale.log_probs.exp().numpy()[np.arange(len(request.state)), request.tokens[:, 0]]
@@ -102,7 +100,7 @@ def test_a_broken_rule_is_noticed(monkeypatch, miscalibrated, broken, drafter, v
 def test_a_wrong_proposal_law_is_noticed(monkeypatch):
     """Draws come from the tempered stale law; a verifier that takes them for untempered draws is wrong."""
     monkeypatch.setattr(rejection.Rejection, "_correct", lambda *args: corrected_at(*args, proposal_temperature=1.0))
-    assert p_value(Chain(), CHAINS, 0.5, trials=500)[0] < NOTICED
+    assert p_value(Chain(), CHAINS, 0.5, trials=1000)[0] < NOTICED
 
 
 def corrected_at(self, step, node, position, token, proposal_temperature):

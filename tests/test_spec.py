@@ -49,7 +49,10 @@ def problems(text: str, overrides: tuple[str, ...] = ()) -> list[str]:
     return [str(problem) for problem in caught.value.problems]
 
 
-@pytest.mark.parametrize("path", sorted(SPECS.rglob("*.yaml")), ids=lambda path: str(path.relative_to(SPECS)))
+SHIPPED = sorted(path for path in SPECS.rglob("*.yaml") if path.parent.name != "devices")
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: str(path.relative_to(SPECS)))
 def test_shipped_specs_are_valid(path: Path) -> None:
     assert load_spec(path).name
 
