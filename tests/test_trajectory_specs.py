@@ -117,7 +117,7 @@ def test_a_full_attention_checkpoint_is_evaluated_with_every_new_column(tmp_path
         assert method.samples["tokens"] == control.samples["tokens"]
     rounds = method.rounds.to_pylist()
     assert all((r["logit_error"] is None) == (not r["drafted"] or r["ahead_drafted"] > 0) for r in rounds)
-    assert any(r["ahead_positions"] for r in rounds) == bool(options)
+    assert any(r["ahead_drafted"] for r in rounds) == bool(options)
     assert {r["logit_error"] for r in control.rounds.to_pylist()} == {None}
 
 
