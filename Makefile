@@ -26,7 +26,7 @@ smoke: $(VENV)/.installed
 	$(RUN) -m pipeline submit specs/smoke.yaml
 
 test: $(VENV)/.installed-test
-	$(RUN) -m pytest -n 2 --dist loadfile
+	$(RUN) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 bench: $(VENV)/.installed
 	$(RUN) -m benchmarks.decode
