@@ -12,8 +12,9 @@ import pyarrow as pa
 from warehouse import Store
 from warehouse.catalog import VIEWS
 from warehouse.columns import BLOCK_SCHEMA, ROUND_SCHEMA, RUN_SCHEMA, SAMPLE_SCHEMA, conform, run_row
-from warehouse.database import insert, migrate
+from warehouse.database import insert
 from warehouse.figures import figures
+from warehouse.migrations import migrate
 from warehouse.reconcile import insert_record
 from warehouse.records import Record
 

@@ -1,11 +1,11 @@
 """Records of experiments: one writer (`Store`), everybody else reads a published snapshot (`connect`)."""
 
-from warehouse.catalog import TableDocument, tables
+from warehouse.catalog import TableDocument
 from warehouse.errors import WarehouseError
 from warehouse.export import export
 from warehouse.lock import writer
 from warehouse.outliers import Outlier, RunTiming, find_outliers
-from warehouse.snapshot import connect
+from warehouse.snapshot import connect, tables
 from warehouse.store import Store, rebuild
 
 __all__ = [

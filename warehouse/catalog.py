@@ -5,10 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from importlib.resources import files
-from pathlib import Path
-
-from warehouse.errors import WarehouseError
-from warehouse.snapshot import connect
 
 # In order of creation: a view may use those before it.
 VIEWS = (
@@ -36,12 +32,10 @@ class TableDocument:
     rows: int | None = None
 
 
-def tables(home: Path | str | None = None) -> list[TableDocument]:
-    """Every view and table with its documentation, views first; with the row count where `home` has a snapshot."""
-    documents = [*(_document(name, "view", view_sql(name)) for name in VIEWS), *table_documents()]
-    documents = list({document.name: document for document in documents}.values())
-    counts = _row_counts(Path(home)) if home is not None else {}
-    return [TableDocument(d.name, d.kind, d.summary, d.columns, counts.get(d.name)) for d in documents]
+def documents() -> list[TableDocument]:
+    """Every view and table with its documentation, views first."""
+    found = [*(_document(name, "view", view_sql(name)) for name in VIEWS), *table_documents()]
+    return list({document.name: document for document in found}.values())
 
 
 def view_sql(name: str) -> str:
@@ -77,12 +71,3 @@ def _document(name: str, kind: str, text: str) -> TableDocument:
         elif not current:
             summary.append(body.strip())
     return TableDocument(name, kind, " ".join(summary), columns)
-
-
-def _row_counts(home: Path) -> dict[str, int]:
-    try:
-        connection = connect(home)
-    except WarehouseError:
-        return {}
-    with connection:
-        return dict(connection.execute("SELECT table_name, estimated_size FROM duckdb_tables()").fetchall())

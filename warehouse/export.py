@@ -6,9 +6,8 @@ from pathlib import Path
 
 import duckdb
 
-from warehouse.catalog import tables
 from warehouse.errors import WarehouseError
-from warehouse.snapshot import connect
+from warehouse.snapshot import connect, tables
 
 _OPTIONS = {"parquet": "FORMAT parquet", "csv": "FORMAT csv, HEADER", "json": "FORMAT json"}
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 import uuid
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
 
+from warehouse.catalog import TableDocument, documents
 from warehouse.errors import WarehouseError
 from warehouse.layout import Home, replace_durably
+from warehouse.migrations import is_outdated, migrate
 
 
 def copy_to_snapshot(database: int, home: Home) -> None:
@@ -30,13 +35,20 @@ def copy_to_snapshot(database: int, home: Home) -> None:
 
 
 def connect(home: Path | str) -> duckdb.DuckDBPyConnection:
-    """A read-only connection to the latest snapshot, which never blocks the writer. WarehouseError if there is none."""
+    """A read-only connection to the latest snapshot, which never blocks the writer. WarehouseError if there is none.
+
+    A snapshot that an older program published is read through a private copy, migrated to the schema and views of this one.
+    """
     paths = Home(Path(home))
     if not paths.snapshot.exists():
         missing = f"no results in {paths.root} yet (no {paths.snapshot.name})"
         raise WarehouseError(f"{missing}: submit a spec, or name another home")
     try:
-        return _connect_fresh(paths)
+        connection = _connect_fresh(paths)
+        if not is_outdated(connection):
+            return connection
+        connection.close()
+        return _connect_migrated(paths)
     except duckdb.Error as error:
         first = str(error).splitlines()[0][:200]
         raise WarehouseError(f"cannot read {paths.snapshot}: {first}; the next submit writes it anew") from None
@@ -54,3 +66,26 @@ def _connect_fresh(paths: Home) -> duckdb.DuckDBPyConnection:
         return duckdb.connect(str(alias), read_only=True)
     finally:
         alias.unlink()
+
+
+def _connect_migrated(paths: Home) -> duckdb.DuckDBPyConnection:
+    with tempfile.TemporaryDirectory(prefix="drafthouse-") as folder:
+        copy = shutil.copyfile(paths.snapshot, Path(folder) / paths.snapshot.name)
+        with duckdb.connect(str(copy)) as connection:
+            migrate(connection)
+        return duckdb.connect(str(copy), read_only=True)  # the file lives on after the unlink
+
+
+def tables(home: Path | str | None = None) -> list[TableDocument]:
+    """Every view and table with its documentation, views first; with the row count where `home` has a snapshot."""
+    counts = _row_counts(Path(home)) if home is not None else {}
+    return [replace(document, rows=counts.get(document.name)) for document in documents()]
+
+
+def _row_counts(home: Path) -> dict[str, int]:
+    try:
+        connection = connect(home)
+    except WarehouseError:
+        return {}
+    with connection:
+        return dict(connection.execute("SELECT table_name, estimated_size FROM duckdb_tables()").fetchall())
