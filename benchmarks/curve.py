@@ -22,13 +22,14 @@ from rich.console import Console
 from rich.table import Table
 from ruamel.yaml import YAML
 
-from benchmarks.decode import as_a_worker, times
+from benchmarks.decode import as_a_worker, require_device, times
 from workers.actor import cpu_model
 from workers.decoding.context import make_context
 from workers.decoding.loop import decode
 from workers.decoding.noise import GumbelNoise
 from workers.decoding.records import DecodeSettings
 from workers.drafters import TargetInfo, make_drafter
+from workers.errors import UserError
 from workers.targets.load import load_target
 from workers.targets.target import Target
 from workers.targets.transformer import Transformer
@@ -53,7 +54,11 @@ def main() -> None:
     arguments = parser.parse_args()
     as_a_worker("benchmarks.curve", arguments.threads)
     dtype = arguments.dtype or ("float32" if arguments.device == "cpu" else "bfloat16")
-    target = load_target(arguments.target, BLOCK_LENGTHS[-1], arguments.device, dtype)
+    try:
+        require_device(arguments.device)
+        target = load_target(arguments.target, BLOCK_LENGTHS[-1], arguments.device, dtype)
+    except UserError as error:
+        parser.error(str(error))
     quick = {"replicas": (1, 2, 5), "block_lengths": BLOCK_LENGTHS[:1], "contexts": (64,)} if arguments.quick else {}
     document = measure(target, arguments.repeat, **quick)
     show(document)

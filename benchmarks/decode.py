@@ -46,6 +46,10 @@ def main() -> None:
     arguments = parser.parse_args()
     as_a_worker("benchmarks.decode", arguments.threads)
     dtype = arguments.dtype or ("float32" if arguments.device == "cpu" else "bfloat16")
+    try:
+        require_device(arguments.device)
+    except UserError as error:
+        parser.error(str(error))
     target = find_target(arguments.device, dtype)
     print(f"{target.name}, {arguments.device}, {dtype}, {arguments.threads} thread(s)\n")
     print_forwards(target, arguments.prompt // BLOCK * BLOCK, arguments.repeat)
@@ -58,6 +62,12 @@ def as_a_worker(module: str, threads: int) -> None:
     if any(os.environ.get(name) != value for name, value in CPU_ENVIRONMENT.items()):
         os.execve(sys.executable, [sys.executable, "-m", module, *sys.argv[1:]], os.environ | CPU_ENVIRONMENT)
     torch.set_num_threads(threads)
+
+
+def require_device(device: str) -> None:
+    """Raises UserError if this machine has no such device."""
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise UserError(f"--device {device}: there is no GPU here that torch {torch.__version__} can use")
 
 
 def find_target(device: str, dtype: str) -> Target:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -248,10 +249,9 @@ def make_checkpoint(family: str, directory: Path, size: str, seed: int) -> None:
     """Write a checkpoint of FAMILY (sdar, llada2, llada, dream) with random weights into DIRECTORY, in its layout."""
     from workers.targets.make_checkpoint import make_checkpoint as make
 
-    click.echo(
-        f"{make(family, directory, size, seed)}: a {family} checkpoint; "
-        f"try it with --set target={{checkpoint: {directory}, name: {family}}}"
-    )
+    written = make(family, directory, size, seed).resolve()
+    setting = shlex.quote(f"target={{checkpoint: {written}, name: {family}}}")
+    click.echo(f"{directory}: a {family} checkpoint; try it with --set {setting}")
 
 
 @main.command()

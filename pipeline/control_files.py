@@ -59,11 +59,17 @@ def write_beat(home: Path, beat: Beat) -> None:
     write_atomically(heartbeat_path(home), json.dumps(asdict(beat)))
 
 
+def announce(home: Path, experiment: str) -> None:
+    """The first beat of this process as the driver of `home`."""
+    now = time.time()
+    write_beat(home, Beat(experiment, **this_process(), started_at=now, beat_at=now, state="starting"))
+
+
 def read_beat(home: Path) -> Beat | None:
     """The last heartbeat of the newest driver on this home, None if there was none."""
     try:
         return Beat(**json.loads(heartbeat_path(home).read_text()))
-    except (FileNotFoundError, NotADirectoryError, json.JSONDecodeError, TypeError):
+    except (FileNotFoundError, NotADirectoryError, ValueError, TypeError):
         return None
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from pipeline.control_files import clear_cancel
+from pipeline.control_files import announce, clear_cancel
 from pipeline.graph import Graph, Node, build_graph
 from pipeline.memory import check_memory
 from pipeline.overlap import describe, pool_overlaps
@@ -66,6 +66,8 @@ def submit(
         clear_cancel(place)
         recorder = Recorder(store, place, spec, graph)
         missing = _missing_intact(graph, place, recorder)
+        if missing:
+            announce(place, spec.name)  # before the plan can be read: `status` would take it for that of a dead submit
         recorder.begin(missing, limit)
         if any(node.kind in ("collect", "train") for node in missing):
             for pool, found in pool_overlaps(spec):

@@ -186,6 +186,7 @@ def _decode(rng: np.random.Generator, method: str, budget: int, sample: str) -> 
                 "forward_s": 0.003 * (1 + 0.3 * (replicas - 1)) * rng.uniform(0.95, 1.05),
                 "reject_cause": "position" if drafted else None,
                 "true_position_rank": 1 if drafted else None,
+                "true_order_rank": 1 if drafted else None,
                 "true_token_rank": None,
                 "replicas": replicas,
             }

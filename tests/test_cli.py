@@ -14,8 +14,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pipeline.cli import main
-from pipeline.control_files import Beat, this_process, write_beat
+from pipeline.control_files import Beat, read_beat, this_process, write_beat
+from pipeline.recorder import Recorder
 from warehouse import Store
+from workers.errors import UserError
 
 ROOT = Path(__file__).parent.parent
 SOUND = """\
@@ -222,6 +224,24 @@ def test_status_tells_dead_drivers_from_live_ones(published: Path) -> None:
     write_beat(published, Beat(**elsewhere))
     assert "interrupted" in call("status", "--home", published).output
     assert "holds: exp" in refused(call("status", "expp", "--home", published))[0]
+
+
+def test_a_damaged_heartbeat_is_that_of_no_driver(published: Path) -> None:
+    for content in (b"\xff\xfe", b"{", b"[]", b"7"):
+        (published / "driver.json").write_bytes(content)
+        assert call("status", "--home", published).exit_code == 0
+
+
+def test_a_submit_is_known_to_be_alive_before_its_plan_can_be_read(spec: Path, tmp_path: Path, monkeypatch) -> None:
+    seen = []
+
+    def begin(recorder, *arguments) -> None:
+        seen.append(read_beat(recorder.home))
+        raise UserError("far enough")
+
+    monkeypatch.setattr(Recorder, "begin", begin)
+    assert refused(call("submit", spec, "--home", tmp_path / "home")) == ["error: far enough"]
+    assert seen[0].alive and (seen[0].experiment, seen[0].state) == ("tiny", "starting")
 
 
 def test_logs_show_the_failing_trace(published: Path) -> None:

@@ -31,3 +31,9 @@ def test_options_reach_the_drafter():
 def test_mistakes_are_user_errors(name, options, message):
     with pytest.raises(UserError, match=message):
         make_drafter(name, options, {}, INFO)
+
+
+def test_a_module_that_builds_no_drafter_is_named(monkeypatch):
+    monkeypatch.setattr("workers.drafters.chain.build", lambda *arguments: object())
+    with pytest.raises(UserError, match="workers.drafters.chain.build returns is no Drafter"):
+        make_drafter("chain", {}, {}, INFO)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from pathlib import Path
 
@@ -303,5 +304,8 @@ def test_a_checkpoint_is_the_same_for_the_same_seed_and_never_overwrites(checkpo
 
 def test_the_command_says_how_to_use_what_it_made(tmp_path):
     first, second = (CliRunner().invoke(main, ["make-checkpoint", "sdar", str(tmp_path / "made")]) for _ in range(2))
-    assert first.exit_code == 0 and f"--set target={{checkpoint: {tmp_path / 'made'}, name: sdar}}" in first.output
-    assert second.exit_code == 2 and second.output.startswith("error: ") and second.output.count("\n") == 1
+    assert first.exit_code == 0
+    assert shlex.split(first.output)[-2:] == ["--set", f"target={{checkpoint: {tmp_path / 'made'}, name: sdar}}"]
+    inside_a_file = CliRunner().invoke(main, ["make-checkpoint", "sdar", str(tmp_path / "made" / "config.json" / "sub")])
+    for refused in (second, inside_a_file):
+        assert refused.exit_code == 2 and refused.output.startswith("error: ") and refused.output.count("\n") == 1

@@ -72,15 +72,16 @@ def test_stale_coverage_by_steps(connection: duckdb.DuckDBPyConnection) -> None:
 
 def test_first_rejections_by_block_and_in_all(connection: duckdb.DuckDBPyConnection) -> None:
     causes = [(0, None, None, None), (0, "position", 3, 0), (0, "position", 1, 0), (0, "token", 0, 2), (1, "budget", 0, 0)]
+    causes += [(2, "budget", 4, 0)]  # recorded before drafters said how they rank positions
     rounds = pa.table(
         {
-            "sample_id": ["tiny-math/test/0"] * 5,
+            "sample_id": ["tiny-math/test/0"] * 6,
             "block": [block for block, *_ in causes],
-            "round": [0, 1, 2, 3, 1],
+            "round": [0, 1, 2, 3, 1, 1],
             "drafted": [0 if cause is None else 8 for _, cause, *_ in causes],
             "reject_cause": pa.array([cause for _, cause, *_ in causes], pa.string()),
             "true_position_rank": pa.array([rank for *_, rank, _ in causes], pa.int32()),
-            "true_order_rank": pa.array([None, 5, 2, 0, 0], pa.int32()),
+            "true_order_rank": pa.array([None, 5, 2, 0, 0, None], pa.int32()),
             "true_token_rank": pa.array([rank for *_, rank in causes], pa.int32()),
         }
     )

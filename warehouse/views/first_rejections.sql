@@ -1,5 +1,6 @@
 -- first_rejections: why the accepted path of drafted rounds ended, by block and over all blocks, pooled over samples and
---   seeds (SPOT, figure 5 right and section F.9). Ranks are those of the commit that followed; 0 is first.
+--   seeds (SPOT, figure 5 right and section F.9). Ranks are those of the commit that followed; 0 is first. Runs that were
+--   recorded without the drafter's own order are left out.
 --   experiment             name of the experiment
 --   target, task, method, drafter, verifier, budget, floor, padded, temperature, commit_rule, cache, layout   cell
 --   stop, generation_length, block_length   cell
@@ -26,7 +27,7 @@ SELECT s.experiment, r.target, r.task, r.method, r.drafter, r.verifier, r.budget
     avg((o.true_position_rank = 0)::INTEGER) AS position_first_share, avg(o.true_token_rank) AS token_rank,
     avg((o.true_token_rank = 0)::INTEGER) AS token_first_share
 FROM selected AS s JOIN runs AS r USING (run_id) JOIN rounds AS o USING (run_id)
-WHERE o.reject_cause IS NOT NULL
+WHERE o.reject_cause IS NOT NULL AND o.true_order_rank IS NOT NULL
 GROUP BY s.experiment, r.target, r.task, r.method, r.drafter, r.verifier, r.budget, r.floor, r.padded, r.temperature,
     r.commit_rule, r.cache, r.layout, r.stop, r.generation_length, r.block_length, r.device_class, r.split,
     r.sample_set, GROUPING SETS ((o.block), ())

@@ -88,12 +88,15 @@ def make_drafter(
 ) -> Drafter:
     """The drafter called `name`, from `build(options, artifacts, target_info)` of the module of that name.
 
-    Raises UserError for an unknown name or option.
+    Raises UserError for an unknown name or option, and for a module that builds something else.
     """
     if name not in DRAFTERS:
         raise UserError(f"drafter: {name!r} is unknown; choose one of {', '.join(DRAFTERS)}")
     module = importlib.import_module(f"workers.drafters.{name.replace('-', '_')}")
-    return module.build(dict(options), artifacts, target_info)
+    drafter = module.build(dict(options), artifacts, target_info)
+    if not isinstance(drafter, Drafter):
+        raise UserError(f"drafter: what {module.__name__}.build returns is no Drafter; derive its class from Drafter")
+    return drafter
 
 
 def reject_unknown(name: str, options: Mapping[str, Any], known: tuple[str, ...]) -> None:

@@ -63,7 +63,8 @@ class Recorder:
         self.probs: list[np.ndarray] = []
 
     def add(self, step: BatchStep, row: int, log_doubt: np.ndarray, probs: np.ndarray) -> None:
-        """One commit of this trajectory, `row` of the batch; log_doubt [B, L] and probs [B, L, TOP] of the forward behind it."""
+        """One commit of this trajectory, `row` of the batch; log_doubt [B, L], probs [B, L, TOP] of the forward behind
+        it."""
         index = np.flatnonzero(step.masked[row])
         order = index[np.argsort(-step.confidence[row, index], kind="stable")]
         start = self.first + step.block * self.length

@@ -94,7 +94,7 @@ TOKENS = {
 def make_checkpoint(family: str, directory: str | Path, size: str = "tiny", seed: int = 0, block_length: int = 32) -> Path:
     """Write a checkpoint of `family` into `directory`, which must be new or empty; the same seed gives the same bytes.
 
-    Raises UserError for an unknown family or size and for a directory that holds something.
+    Raises UserError for an unknown family or size, a directory that holds something or one that cannot be created.
     """
     for kind, value, known in (("family", family, FAMILIES), ("size", size, SIZES)):
         if value not in known:
@@ -102,7 +102,10 @@ def make_checkpoint(family: str, directory: str | Path, size: str = "tiny", seed
     directory = Path(directory)
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise UserError(f"{directory}: is there already and not an empty directory; give a new one")
-    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{directory}: cannot be created ({error.strerror}); give a place that can be written to") from None
     tokens = TOKENS[family]
     tokenizer = make_tokenizer(tokens, SIZES[size].vocabulary)
     config = make_config(family, SIZES[size], vocab_size=-(-len(tokenizer) // 64) * 64)

@@ -148,8 +148,8 @@ class Layer(nn.Module):
             self.down = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
 
     def attend(self, x: Tensor, rope: tuple[Tensor, Tensor], mask, cache, index: int, store: int) -> Tensor:
-        """Normed x [B, Q, hidden] -> [B, Q, hidden]; rope: cosines and sines of its positions; mask, cache and store as in
-        `Transformer.forward`; index: this layer's place in the cache."""
+        """Normed x [B, Q, hidden] -> [B, Q, hidden]; rope: cosines and sines of its positions; mask, cache and store as
+        in `Transformer.forward`; index: this layer's place in the cache."""
         batch, length, _ = x.shape
         heads, kv_heads, _ = self.heads
         qk, v = self.qkv(x).view(batch, length, -1, self.head_dim).split((heads + kv_heads, kv_heads), dim=2)
