@@ -288,9 +288,10 @@ def test_blocks_masses_and_rejections_are_those_of_the_largest_budget(connection
     for budget, accepted in ((8, 1), (20, 3)):
         run = make_run("spot", temperature=0.0, verifier="greedy", budget=budget)
         sample = {"sample_id": "tiny-math/test/0", "block": 0}
+        ranked = sample | {"true_order_rank": 0}
         rounds = [
-            sample | {"round": 0, "drafted": 0, "accepted": 0, "positions": [1], "reject_cause": None},
-            sample | {"round": 1, "drafted": 4, "accepted": accepted, "positions": [2], "reject_cause": "budget"},
+            ranked | {"round": 0, "drafted": 0, "accepted": 0, "positions": [1], "reject_cause": None},
+            ranked | {"round": 1, "drafted": 4, "accepted": accepted, "positions": [2], "reject_cause": "budget"},
         ]
         blocks = [
             sample
