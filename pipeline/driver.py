@@ -66,7 +66,8 @@ def submit(
         clear_cancel(place)
         recorder = Recorder(store, place, spec, graph)
         missing = _missing_intact(graph, place, recorder)
-        if missing:
+        work = missing or due(on_latest_device(recorder.runs()), graph, (), spec.outliers)[0]
+        if work:
             announce(place, spec.name)  # before the plan can be read: `status` would take it for that of a dead submit
         recorder.begin(missing, limit)
         if any(node.kind in ("collect", "train") for node in missing):
@@ -77,7 +78,7 @@ def submit(
                 shown.print(describe(pool, found), highlight=False)
         counts = {State.DONE.value: len(graph.nodes) - len(missing)}
         code = OK
-        if missing or due(on_latest_device(recorder.runs()), graph, (), spec.outliers)[0]:
+        if work:
             # Ray, and with it torch, is imported only now: a submit with nothing to do returns at once.
             from pipeline.execute import run_nodes
 

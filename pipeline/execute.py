@@ -42,7 +42,6 @@ def run_nodes(
     threads, slots = spec.execution.threads, spec.execution.actors
     run = Execution(spec, graph, missing, recorder, display)
     try:
-        run.announce()
         display.note(f"{spec.name}: {len(missing)} of {len(graph.nodes)} nodes to run; starting Ray")
         with running_ray(address, None if slots == "auto" else slots, threads, dashboard) as url:
             run.watch.dashboard = url
@@ -80,10 +79,6 @@ class Execution:
         self._timed_at: dict[str, float] = {}  # when a control was timed last, by identity
         self._controls = controls_of(graph)
         self._device_class = ""
-
-    def announce(self) -> None:
-        """Lets `status` and `cancel` know of this submit before Ray is up."""
-        self.watch.beat("starting", self.counts())
 
     def loop(self, pool: Pool) -> None:
         """Returns when all is settled, or soon after `stopping` is set."""

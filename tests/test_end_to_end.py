@@ -203,10 +203,10 @@ def test_one_undisturbed_worker_gives_the_same_results(smoke: History, tmp_path:
 def own_ray() -> Iterator[None]:
     """Ray in this process, for the tests that bring their own workers."""
     os.environ.setdefault("RAY_worker_niceness", "0")
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=200_000_000)
-    ray.cloudpickle.register_pickle_by_value(workers_for_tests)
+    paths = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
+    options = {"include_dashboard": False, "log_to_driver": False, "object_store_memory": 200_000_000}
+    ray.init(num_cpus=2, runtime_env={"env_vars": paths}, **options)
     yield
-    ray.cloudpickle.unregister_pickle_by_value(workers_for_tests)
     ray.shutdown()
 
 

@@ -379,33 +379,3 @@ def test_importing_the_warehouse_loads_nothing_heavy() -> None:
     heavy = "{'torch', 'ray', 'transformers', 'datasets', 'matplotlib', 'pandas', 'scipy', 'workers', 'pipeline'}"
     output, errors = in_process(f"import sys, warehouse; print({heavy} & set(sys.modules))").communicate(timeout=200)
     assert output.strip() == "set()", errors
-
-
-def change_snapshot(home: Path, *statements: str) -> bytes:
-    with duckdb.connect(str(home / "snapshot.duckdb")) as connection:
-        for statement in statements:
-            connection.execute(statement)
-    return (home / "snapshot.duckdb").read_bytes()
-
-
-def test_a_snapshot_of_an_older_program_is_read_with_the_columns_and_views_of_this_one(home: Path) -> None:
-    before = change_snapshot(
-        home,
-        "DROP VIEW first_rejections",
-        "CREATE OR REPLACE VIEW cells AS SELECT 1 AS other",
-        "ALTER TABLE rounds DROP COLUMN true_order_rank",
-        "DELETE FROM schema_migrations WHERE version >= 7",
-        "UPDATE view_state SET digest = 'older'",
-    )
-    with warehouse.connect(home) as connection:
-        assert connection.execute("SELECT count(order_rank) FROM first_rejections").fetchall() == [(0,)]
-        assert "other" not in [column for column, *_ in connection.execute("DESCRIBE cells").fetchall()]
-        with pytest.raises(duckdb.Error, match="read-only"):
-            connection.execute("DELETE FROM rounds")
-    assert (home / "snapshot.duckdb").read_bytes() == before
-
-
-def test_a_snapshot_of_a_newer_program_is_read_as_it_is(home: Path) -> None:
-    change_snapshot(home, "INSERT INTO schema_migrations VALUES (99, 'later', now())", "CREATE VIEW later AS SELECT 7 AS n")
-    with warehouse.connect(home) as connection:
-        assert connection.execute("SELECT n FROM later").fetchall() == [(7,)]

@@ -15,10 +15,10 @@ ROOT = -1
 class DraftTree:
     """N drafted states of one block in draft order, parents before children.
 
-    states: int64 [N, L], mask id where masked; the root itself is not among them. parents: per node the nodes it
-    extends by what one step of the target may commit, `ROOT` (-1) for the root. Usually one;
-        a graph drafter such as Spiffy gives several, the one it was grown from first, and the node is reachable through
-        any of them.
+    states: int64 [N, L], mask id where masked; the root itself is not among them.
+    parents: per node the nodes it extends by what one step of the target may commit, `ROOT` (-1) for the root. Usually
+        one; a graph drafter such as Spiffy gives several, the one it was grown from first, and the node is reachable
+        through any of them.
     mass: per node the drafter's estimate that the target reaches it, for reports and floors only.
     ranking: from the root or a drafted state, int64 [L], to what its drafter goes by in choosing among the positions
         masked there, float [L]; None for the stale confidence.
